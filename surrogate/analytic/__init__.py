@@ -1,0 +1,1 @@
+"""The analytic cost model: pure functions over arrays, one per published equation."""
