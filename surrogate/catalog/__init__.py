@@ -1,6 +1,15 @@
 """What is publicly known about accelerators, networks, models and clusters, each value with its source."""
 
-from surrogate.catalog.accelerators import Accelerator, load_accelerators, resolve_accelerator
+from surrogate.catalog.accelerators import Accelerator, accelerator_index, load_accelerators, resolve_accelerator
+from surrogate.catalog.clusters import Cluster, load_clusters, match_cluster, publisher_families
+from surrogate.catalog.interconnects import (
+    Interconnect,
+    fast_link_bytes_per_s,
+    interconnect_index,
+    load_interconnects,
+    resolve_interconnect,
+)
+from surrogate.catalog.models import ModelPreset, load_models, model_index, resolve_model
 from surrogate.catalog.peaks import (
     RATES_BY_PRECISION,
     accelerator_columns,
@@ -13,11 +22,25 @@ from surrogate.catalog.peaks import (
 __all__ = [
     "RATES_BY_PRECISION",
     "Accelerator",
+    "Cluster",
+    "Interconnect",
+    "ModelPreset",
     "accelerator_columns",
+    "accelerator_index",
     "canonical_accelerators",
     "dense_peak_flops_per_s",
     "dense_peaks_flops_per_s",
+    "fast_link_bytes_per_s",
+    "interconnect_index",
     "load_accelerators",
+    "load_clusters",
+    "load_interconnects",
+    "load_models",
+    "match_cluster",
+    "model_index",
     "peak_rate_used",
+    "publisher_families",
     "resolve_accelerator",
+    "resolve_interconnect",
+    "resolve_model",
 ]

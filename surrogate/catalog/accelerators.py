@@ -7,25 +7,11 @@ from functools import cache
 
 from surrogate.catalog.files import Row, optional_float, optional_int, read_table, split_list
 from surrogate.catalog.names import NameIndex, build_index
+from surrogate.catalog.user_files import user_catalog_path, with_user_rows
 from surrogate.units import BYTES_PER_S_PER_GBIT_PER_S, GIB, GIGA, MEGA, TERA
 
-_VENDOR_WORDS = ("nvidia", "tesla", "geforce", "amd", "instinct", "intel", "habana", "google", "cloud", "aws", "huawei")
-_FORM_WORDS = (
-    "gpu",
-    "hbm2",
-    "hbm2e",
-    "hbm3",
-    "hbm3e",
-    "sxm",
-    "sxm2",
-    "sxm3",
-    "sxm4",
-    "sxm5",
-    "sxm6",
-    "oam",
-    "dgx",
-    "hgx",
-)
+_MAKER_WORDS = ("nvidia", "tesla", "geforce", "amd", "instinct", "intel", "habana", "google", "cloud", "aws", "gpu")
+_FORM_WORDS = ("sxm", "sxm2", "sxm3", "sxm4", "sxm5", "sxm6", "oam", "dgx", "hgx", "hbm2", "hbm2e", "hbm3", "hbm3e")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +63,8 @@ class Accelerator:
     notes: str
 
 
-def _accelerator(row: Row) -> Accelerator:
+def accelerator_from_row(row: Row) -> Accelerator:
+    """Build an accelerator from a row of a catalogue table."""
     return Accelerator(
         name=row["name"],
         aliases=split_list(row["aliases"]),
@@ -111,17 +98,14 @@ def _accelerator(row: Row) -> Accelerator:
     )
 
 
-@cache
 def load_accelerators() -> dict[str, Accelerator]:
     """Return every accelerator by canonical name, the user's own included."""
-    return {row["name"]: _accelerator(row) for row in read_table("accelerators")}
+    return _load_accelerators(user_catalog_path())
 
 
-@cache
 def accelerator_index() -> NameIndex:
     """Return the index of accelerator names and aliases."""
-    aliases = {name: accelerator.aliases for name, accelerator in load_accelerators().items()}
-    return build_index("accelerator", aliases, noise=_VENDOR_WORDS + _FORM_WORDS)
+    return _accelerator_index(user_catalog_path())
 
 
 def resolve_accelerator(name: str) -> Accelerator:
@@ -143,3 +127,15 @@ def resolve_accelerator(name: str) -> Accelerator:
     ('H100-80GB', 'H20-96GB')
     """
     return load_accelerators()[accelerator_index().resolve(name)]
+
+
+@cache
+def _load_accelerators(user_path: str) -> dict[str, Accelerator]:
+    rows = with_user_rows("accelerators", read_table("accelerators"), user_path)
+    return {row["name"]: accelerator_from_row(row) for row in rows}
+
+
+@cache
+def _accelerator_index(user_path: str) -> NameIndex:
+    aliases = {name: accelerator.aliases for name, accelerator in _load_accelerators(user_path).items()}
+    return build_index("accelerator", aliases, noise=_MAKER_WORDS + _FORM_WORDS)
