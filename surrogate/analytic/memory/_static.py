@@ -1,0 +1,92 @@
+"""Weights, gradients and optimizer states, by ZeRO stage, precision and optimizer.
+
+References
+----------
+ZeRO arXiv 1910.02054 (2 + 2 + 12 bytes per parameter and what each stage divides); Megatron-LM's theoretical
+memory (18, or 6 + 12/Z with the distributed optimizer and fp32 gradients).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from surrogate.analytic.memory._coefficients import MemoryCoefficients
+from surrogate.analytic.memory._parameters import StageParameters
+from surrogate.analytic.workload import FloatArray, Offload, OptimizerKind, Precision, Workload
+
+MASTER_BYTES = 4.0
+"""fp32 master copy, where weights are kept in 16 bits."""
+
+MATRIX_STATE_BYTES = {
+    OptimizerKind.ADAM_FP32_MASTER: 8.0,
+    OptimizerKind.ADAM_BF16: 4.0,
+    OptimizerKind.ADAM_8BIT: 2.0,
+    OptimizerKind.MUON: 4.0,
+}
+"""Moments per matrix parameter: two of fp32, two of bf16, two of 8 bits, one momentum of fp32."""
+
+MUON_OTHER_STATE_BYTES = 8.0
+"""Muon leaves embeddings, head and norms to Adam: two fp32 moments."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StaticBytes:
+    """Bytes per GPU that live through the whole step; arrays of shape (n,)."""
+
+    weights: FloatArray
+    gradients: FloatArray
+    optimizer: FloatArray
+    host: FloatArray
+
+
+def weight_bytes_per_parameter(w: Workload) -> FloatArray:
+    """Bytes of a trained weight: 4 in fp32, 2 otherwise (array of shape (n,))."""
+    return np.where(w.precision == Precision.FP32, 4.0, 2.0)
+
+
+def static_bytes(w: Workload, parameters: StageParameters, coefficients: MemoryCoefficients) -> StaticBytes:
+    """Weights, gradients and optimizer states on one GPU, and what offload moves to the host."""
+    dense_shards = np.maximum(1.0, w.shard_size)
+    expert_shards = expert_shard_size(w)
+
+    def sharded(from_stage: int) -> FloatArray:
+        on = w.zero_stage >= from_stage
+        return parameters.dense / np.where(on, dense_shards, 1.0) + parameters.experts / np.where(
+            on, expert_shards, 1.0
+        )
+
+    low_bits = np.isin(w.precision, (Precision.FP8, Precision.FP4, Precision.MXFP8)) & (w.zero_stage < 3)
+    copies = low_bits * coefficients.fp8_weight_copy_bytes * (parameters.matrices + parameters.experts)
+    weights = weight_bytes_per_parameter(w) * sharded(3) + copies
+    optimizer = _optimizer_bytes(w, parameters, coefficients)
+    offloaded_states = np.where(w.offload == Offload.OPTIMIZER, w.offload_fraction, 0.0) * optimizer
+    offloaded_weights = np.where(w.offload == Offload.PARAMS, w.offload_fraction, 0.0) * weights
+    return StaticBytes(
+        weights=weights - offloaded_weights,
+        gradients=w.grad_bytes * sharded(2),
+        optimizer=optimizer - offloaded_states,
+        host=offloaded_states + offloaded_weights,
+    )
+
+
+def expert_shard_size(w: Workload) -> FloatArray:
+    """Ranks over which ZeRO shards the experts: what is left of the data-parallel group after expert parallelism."""
+    return np.maximum(1.0, w.shard_size * w.tp / (w.ep * w.expert_tp))
+
+
+def _optimizer_bytes(w: Workload, parameters: StageParameters, coefficients: MemoryCoefficients) -> FloatArray:
+    moments = np.select([w.optimizer == kind for kind in MATRIX_STATE_BYTES], list(MATRIX_STATE_BYTES.values()))
+    other_moments = np.where(w.optimizer == OptimizerKind.MUON, MUON_OTHER_STATE_BYTES, moments)
+    copied = (w.grad_bytes < 4) & (w.zero_stage < 3)
+    master = np.where(w.precision == Precision.FP32, 0.0, MASTER_BYTES)
+    master = master + np.where(copied, coefficients.main_gradient_bytes, 0.0)
+    on = w.zero_stage >= 1
+    dense = (master + moments) * parameters.matrices + (master + other_moments) * (
+        parameters.replicated + parameters.embedding
+    )
+    experts = (master + moments) * parameters.experts
+    dense_shards = np.where(on, np.maximum(1.0, w.shard_size), 1.0)
+    total: FloatArray = dense / dense_shards + experts / np.where(on, expert_shard_size(w), 1.0)
+    return total
