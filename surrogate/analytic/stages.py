@@ -1,0 +1,96 @@
+"""Which layers the first, a middle and the last pipeline stage hold."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from surrogate.analytic.workload import FloatArray, Workload
+
+
+class LayerCounts(NamedTuple):
+    """Layers on one stage by kind, each of shape (n,)."""
+
+    dense: FloatArray
+    moe: FloatArray
+
+    @property
+    def total(self) -> FloatArray:
+        """Layers of both kinds."""
+        return self.dense + self.moe
+
+
+class StageLayers(NamedTuple):
+    """Layers of the first, a typical middle and the last stage; all three are the model when pp = 1."""
+
+    first: LayerCounts
+    middle: LayerCounts
+    last: LayerCounts
+
+
+def stage_layers(w: Workload) -> StageLayers:
+    """Return the layers on the first, a middle and the last pipeline stage.
+
+    Parameters
+    ----------
+    w : Workload
+        n configurations.
+
+    Returns
+    -------
+    StageLayers
+        Counts of shape (n,). `middle` is meaningful for pp > 2; below that it is a stage like the others.
+
+    Notes
+    -----
+    The first ``L mod p`` stages hold ``ceil(L / p)`` layers, the others ``floor(L / p)``. Dense layers of an
+    expert model come first when they fit on the first stage (DeepSeek) and are spread evenly otherwise (models
+    that alternate).
+
+    Assumptions: published layouts that give the embedding or the head the place of a layer are not followed; the
+    largest stage is right, the last may be one layer too large.
+
+    Examples
+    --------
+    126 layers over 16 stages: 14 stages of 8 layers and two of 7.
+    """
+    smallest = np.floor(w.num_layers / w.pp)
+    remainder = w.num_layers - smallest * w.pp
+    totals = (smallest + (remainder >= 1.0), smallest + (remainder >= 2.0), smallest)
+    dense_first = w.num_dense_layers <= totals[0]
+    dense_share = w.num_dense_layers / w.num_layers
+    single = w.pp == 1.0
+
+    def counts(total: FloatArray, leading_dense: FloatArray) -> LayerCounts:
+        dense = np.where(dense_first, leading_dense, total * dense_share)
+        return LayerCounts(dense=dense, moe=total - dense)
+
+    elsewhere = np.where(single, w.num_dense_layers, 0.0)
+    return StageLayers(
+        first=counts(totals[0], w.num_dense_layers),
+        middle=counts(totals[1], elsewhere),
+        last=counts(totals[2], elsewhere),
+    )
+
+
+def largest_stage_layers(w: Workload) -> LayerCounts:
+    """Return the layers of the largest stage, by kind, as the average mix of the model.
+
+    Parameters
+    ----------
+    w : Workload
+        n configurations.
+
+    Returns
+    -------
+    LayerCounts
+        Counts of shape (n,); their sum is ``ceil(L / p)``.
+
+    Notes
+    -----
+    The stage that sets the pace of a pipeline: ``ceil(L / p)`` layers, of which a share ``L_d / L`` is dense.
+    """
+    total = np.ceil(w.num_layers / w.pp)
+    dense = total * (w.num_dense_layers / w.num_layers)
+    return LayerCounts(dense=dense, moe=total - dense)
