@@ -15,9 +15,10 @@ from surrogate.analytic import traffic
 from surrogate.analytic.arrays import FloatLike
 from surrogate.analytic.groups import Group, ParallelGroups, parallel_groups
 from surrogate.analytic.model_parameters import ParametersPerGpu, parameters_per_gpu
+from surrogate.analytic.recompute import repeated_forward_fraction
 from surrogate.analytic.stages import largest_stage_layers
 from surrogate.analytic.traffic import ACTIVATION_BYTES
-from surrogate.analytic.workload import BoolArray, FloatArray, Recompute, Schedule, Workload
+from surrogate.analytic.workload import BoolArray, FloatArray, Schedule, Workload
 
 LOSS_BYTES_PER_TOKEN = 12.0
 """Three all-reduces of one fp32 number per token: maximum, sum and target logit of the parallel cross entropy."""
@@ -158,7 +159,7 @@ def micro_batch_traffic(w: Workload) -> MicroBatchTraffic:
     MLP half only with shared experts. Full recomputation repeats forward collectives on the recomputed layers.
     """
     groups = parallel_groups(w)
-    repeated = _repeated_forward(w)
+    repeated = repeated_forward_fraction(w)
     return MicroBatchTraffic(
         tp=_tensor_traffic(w, groups, repeated),
         vocabulary=_vocabulary_traffic(w, groups),
@@ -201,12 +202,6 @@ def step_traffic(w: Workload) -> StepTraffic:
         expert_data=_data_ring(w, groups.expert_data, np.where(sharded, 0.0, expert)),
         embedding=AxisTraffic(np.where(crosses, 0.0, wire), np.where(crosses, wire, 0.0), np.where(tied, 2.0, 0.0)),
     )
-
-
-def _repeated_forward(w: Workload) -> FloatArray:
-    """Return the share of layers whose forward collectives run again in backward."""
-    share = np.clip(w.recompute_layers / np.maximum(np.floor(w.num_layers / w.pp), 1.0), 0.0, 1.0)
-    return np.where(w.recompute == Recompute.FULL, share, 0.0)
 
 
 def _tensor_traffic(w: Workload, groups: ParallelGroups, repeated: FloatArray) -> AxisTraffic:
