@@ -20,6 +20,8 @@ class MemoryBreakdown:
     weights_bytes: FloatArray
     gradients_bytes: FloatArray
     optimizer_bytes: FloatArray
+    optimizer_step_bytes: FloatArray
+    """What the optimizer step's fp32 gradient copy takes beyond the activations whose place it fills."""
     norm_activations_bytes: FloatArray
     attention_activations_bytes: FloatArray
     mlp_activations_bytes: FloatArray
@@ -57,7 +59,7 @@ class MemoryBreakdown:
     def allocated_bytes(self) -> FloatArray:
         """Peak of the tensors."""
         buffers = self.logits_bytes + self.transient_bytes + self.communication_bytes + self.gathered_parameters_bytes
-        return self.static_bytes + self.activations_bytes + buffers
+        return self.static_bytes + self.optimizer_step_bytes + self.activations_bytes + buffers
 
     @property
     def reserved_bytes(self) -> FloatArray:

@@ -20,9 +20,6 @@ class MemoryCoefficients:
     """Extra saved bytes per token and channel of a norm without its own kernel: fp32 input 4, normed copy 2."""
     operator_selective_saved: float = 0.5
     """Share of matrix products whose output operator-level recomputation keeps (every second one)."""
-    main_gradient_bytes: float = 4.0
-    """fp32 copy of a 16-bit gradient that the optimizer reads, sharded like its states (20, or 4 + 16/Z, per
-    parameter in the table of Megatron-Core's distributed optimizer; the ZeRO paper counts none)."""
     fp8_weight_copy_bytes: float = 0.0
     """Bytes per matrix weight that FP8/FP4 training holds beyond two: two are either the 16-bit weight, or an FP8
     weight and its transpose."""

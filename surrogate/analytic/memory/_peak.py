@@ -84,7 +84,8 @@ def memory_at(w: Workload, index: FloatArray, coefficients: MemoryCoefficients =
     acts = activation_bytes(w, stage, coefficients)
     buffers = buffer_bytes(w, stage, parameters, coefficients)
     kept = np.where(w.offload == Offload.ACTIVATIONS, 1.0 - w.offload_fraction, 1.0)
-    # the layer being rebuilt and the logits are never alive together: only the larger counts
+    # the layer being rebuilt and the logits are never alive together, nor the step's gradient copy and activations:
+    # of each pair only the larger counts
     live = np.maximum(0.0, acts.live_layer - buffers.logits)
     saved = acts.norms + acts.attention + acts.mlp + acts.experts + acts.checkpoints
     moving = kept * saved + live + buffers.logits + buffers.transient + buffers.communication
@@ -93,6 +94,7 @@ def memory_at(w: Workload, index: FloatArray, coefficients: MemoryCoefficients =
         weights_bytes=static.weights,
         gradients_bytes=static.gradients,
         optimizer_bytes=static.optimizer,
+        optimizer_step_bytes=np.maximum(0.0, static.step_gradients - moving),
         norm_activations_bytes=kept * acts.norms,
         attention_activations_bytes=kept * acts.attention,
         mlp_activations_bytes=kept * acts.mlp,

@@ -3,7 +3,8 @@
 References
 ----------
 ZeRO arXiv 1910.02054 (2 + 2 + 12 bytes per parameter and what each stage divides); Megatron-LM's theoretical
-memory (18, or 6 + 12/Z with the distributed optimizer and fp32 gradients).
+memory (18, or 6 + 12/Z with the distributed optimizer and fp32 gradients). Megatron-Core's table of the distributed
+optimizer counts 20, or 4 + 16/Z, with 16-bit gradients: the fp32 copy the step reads, here apart.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class StaticBytes:
     weights: FloatArray
     gradients: FloatArray
     optimizer: FloatArray
+    step_gradients: FloatArray
+    """fp32 copy of 16-bit gradients: lives only inside the optimizer step, when activations are gone."""
     host: FloatArray
 
 
@@ -48,25 +51,18 @@ def weight_bytes_per_parameter(w: Workload) -> FloatArray:
 
 def static_bytes(w: Workload, parameters: StageParameters, coefficients: MemoryCoefficients) -> StaticBytes:
     """Weights, gradients and optimizer states on one GPU, and what offload moves to the host."""
-    dense_shards = np.maximum(1.0, w.shard_size)
-    expert_shards = expert_shard_size(w)
-
-    def sharded(from_stage: int) -> FloatArray:
-        on = w.zero_stage >= from_stage
-        return parameters.dense / np.where(on, dense_shards, 1.0) + parameters.experts / np.where(
-            on, expert_shards, 1.0
-        )
-
     low_bits = np.isin(w.precision, (Precision.FP8, Precision.FP4, Precision.MXFP8)) & (w.zero_stage < 3)
     copies = low_bits * coefficients.fp8_weight_copy_bytes * (parameters.matrices + parameters.experts)
-    weights = weight_bytes_per_parameter(w) * sharded(3) + copies
-    optimizer = _optimizer_bytes(w, parameters, coefficients)
+    weights = weight_bytes_per_parameter(w) * _held(w, parameters.dense, parameters.experts, 3) + copies
+    optimizer = _optimizer_bytes(w, parameters)
     offloaded_states = np.where(w.offload == Offload.OPTIMIZER, w.offload_fraction, 0.0) * optimizer
     offloaded_weights = np.where(w.offload == Offload.PARAMS, w.offload_fraction, 0.0) * weights
+    copied = (w.grad_bytes < MASTER_BYTES) & (w.offload != Offload.OPTIMIZER)
     return StaticBytes(
         weights=weights - offloaded_weights,
-        gradients=w.grad_bytes * sharded(2),
+        gradients=w.grad_bytes * _held(w, parameters.dense, parameters.experts, 2),
         optimizer=optimizer - offloaded_states,
+        step_gradients=copied * MASTER_BYTES * _held(w, parameters.dense, parameters.experts, 1),
         host=offloaded_states + offloaded_weights,
     )
 
@@ -76,17 +72,16 @@ def expert_shard_size(w: Workload) -> FloatArray:
     return np.maximum(1.0, w.shard_size * w.tp / (w.ep * w.expert_tp))
 
 
-def _optimizer_bytes(w: Workload, parameters: StageParameters, coefficients: MemoryCoefficients) -> FloatArray:
+def _held(w: Workload, dense: FloatArray, experts: FloatArray, from_stage: int) -> FloatArray:
+    """Sum what one rank holds of dense and expert quantities that ZeRO shards from stage `from_stage` on."""
+    on = w.zero_stage >= from_stage
+    held: FloatArray = dense / np.where(on, np.maximum(1.0, w.shard_size), 1.0)
+    return held + experts / np.where(on, expert_shard_size(w), 1.0)
+
+
+def _optimizer_bytes(w: Workload, parameters: StageParameters) -> FloatArray:
     moments = np.select([w.optimizer == kind for kind in MATRIX_STATE_BYTES], list(MATRIX_STATE_BYTES.values()))
     other_moments = np.where(w.optimizer == OptimizerKind.MUON, MUON_OTHER_STATE_BYTES, moments)
-    copied = (w.grad_bytes < 4) & (w.zero_stage < 3)
     master = np.where(w.precision == Precision.FP32, 0.0, MASTER_BYTES)
-    master = master + np.where(copied, coefficients.main_gradient_bytes, 0.0)
-    on = w.zero_stage >= 1
-    dense = (master + moments) * parameters.matrices + (master + other_moments) * (
-        parameters.replicated + parameters.embedding
-    )
-    experts = (master + moments) * parameters.experts
-    dense_shards = np.where(on, np.maximum(1.0, w.shard_size), 1.0)
-    total: FloatArray = dense / dense_shards + experts / np.where(on, expert_shard_size(w), 1.0)
-    return total
+    others = (master + other_moments) * (parameters.replicated + parameters.embedding)
+    return _held(w, (master + moments) * parameters.matrices + others, (master + moments) * parameters.experts, 1)
