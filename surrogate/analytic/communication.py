@@ -13,12 +13,13 @@ import numpy as np
 
 from surrogate.analytic import traffic
 from surrogate.analytic.arrays import FloatLike
+from surrogate.analytic.collectives import all_reduce_ring_bytes
 from surrogate.analytic.groups import Group, ParallelGroups, parallel_groups
 from surrogate.analytic.model_parameters import ParametersPerGpu, parameters_per_gpu
 from surrogate.analytic.recompute import repeated_forward_fraction
 from surrogate.analytic.stages import largest_stage_layers
 from surrogate.analytic.traffic import ACTIVATION_BYTES
-from surrogate.analytic.workload import BoolArray, FloatArray, Schedule, Workload
+from surrogate.analytic.workload import FloatArray, Schedule, Workload
 
 LOSS_BYTES_PER_TOKEN = 12.0
 """Three all-reduces of one fp32 number per token: maximum, sum and target logit of the parallel cross entropy."""
@@ -192,14 +193,17 @@ def step_traffic(w: Workload) -> StepTraffic:
     groups = parallel_groups(w)
     per_gpu = parameters_per_gpu(w)
     dense, expert = _busiest_dense(per_gpu), _busiest_expert(per_gpu)
-    sharded = w.zero_stage >= 3
     matrix = w.grad_bytes * w.vocab_size * w.hidden_size / w.tp
     tied = w.tied_embeddings & (w.pp > 1.0)
     crosses = groups.pp.num_domains > 1.0
     wire = np.where(tied, matrix, 0.0)
     return StepTraffic(
-        data=_reduction_traffic(w, groups, dense, sharded),
-        expert_data=_data_ring(w, groups.expert_data, np.where(sharded, 0.0, expert)),
+        data=_reduction_traffic(
+            w, whole=groups.data, shard=groups.data_shard, replica=groups.data_replica, parameters=dense
+        ),
+        expert_data=_reduction_traffic(
+            w, whole=groups.expert_data, shard=groups.expert_shard, replica=groups.expert_replica, parameters=expert
+        ),
         embedding=AxisTraffic(np.where(crosses, 0.0, wire), np.where(crosses, wire, 0.0), np.where(tied, 2.0, 0.0)),
     )
 
@@ -278,7 +282,7 @@ def _pipeline_traffic(w: Workload, groups: ParallelGroups) -> AxisTraffic:
 
 def _sharded_traffic(w: Workload, groups: ParallelGroups) -> AxisTraffic:
     per_gpu = parameters_per_gpu(w)
-    parts = ((groups.data_shard, _busiest_dense(per_gpu)), (groups.expert_data, _busiest_expert(per_gpu)))
+    parts = ((groups.data_shard, _busiest_dense(per_gpu)), (groups.expert_shard, _busiest_expert(per_gpu)))
     sharded = w.zero_stage >= 3
     layers = largest_stage_layers(w).total
     both = []
@@ -294,14 +298,17 @@ def _sharded_traffic(w: Workload, groups: ParallelGroups) -> AxisTraffic:
     return _sum(*both)
 
 
-def _reduction_traffic(w: Workload, groups: ParallelGroups, parameters: FloatArray, sharded: BoolArray) -> AxisTraffic:
-    plain = _data_ring(w, groups.data, np.where(sharded, 0.0, parameters))
-    replicas = groups.data_replica
-    wire = 2.0 * (replicas.size - 1.0) / replicas.size * w.grad_bytes * parameters / w.shard_size
+def _reduction_traffic(
+    w: Workload, *, whole: Group, shard: Group, replica: Group, parameters: FloatArray
+) -> AxisTraffic:
+    """Return the traffic of ZeRO stages 0 to 2 over `whole`, or of HSDP's all-reduce over `replica`."""
+    sharded = w.zero_stage >= 3
+    plain = _data_ring(w, whole, np.where(sharded, 0.0, parameters))
+    wire = all_reduce_ring_bytes(payload_bytes=w.grad_bytes * parameters / shard.size, num_ranks=replica.size)
     hybrid = ring_traffic(
-        replicas,
+        replica,
         wire_bytes=np.where(sharded, wire, 0.0),
-        latency_steps=np.where(sharded, 2.0 * (replicas.size - 1.0), 0.0),
+        latency_steps=np.where(sharded & (parameters > 0.0), 2.0 * (replica.size - 1.0), 0.0),
     )
     return _sum(plain, hybrid)
 

@@ -68,6 +68,10 @@ class ParallelGroups(NamedTuple):
     expert_tp: Group
     expert_data: Group
     """Ranks with the same experts."""
+    expert_shard: Group
+    """The part of `expert_data` over which ZeRO or FSDP shards."""
+    expert_replica: Group
+    """Copies of a shard of experts: 1 rank unless HSDP."""
 
 
 def ranks_in_domain(*, size: FloatLike, stride: FloatLike, domain_size: FloatLike) -> FloatArray:
@@ -161,7 +165,8 @@ def parallel_groups(w: Workload) -> ParallelGroups:
     Notes
     -----
     Strides: tensor 1, context and data t, pipeline N / p; expert-tensor 1, expert t_e, expert-data t_e e. The
-    sizes are t, c, p, d c, and for experts t_e, e, N / (p e t_e).
+    sizes are t, c, p, d c, and for experts t_e, e, N / (p e t_e). Shards of dense weights spread over z ranks put
+    experts on ``z t / (e t_e)``.
 
     References
     ----------
@@ -171,6 +176,8 @@ def parallel_groups(w: Workload) -> ParallelGroups:
     stage_gpus = w.num_gpus / w.pp
     replicas = np.maximum(w.dp * w.cp / w.shard_size, 1.0)
     expert_block = w.ep * w.expert_tp
+    same_experts = np.maximum(stage_gpus / expert_block, 1.0)
+    expert_shard = np.clip(w.shard_size * w.tp / expert_block, 1.0, same_experts)
     return ParallelGroups(
         tp=_group(w, size=w.tp, stride=one),
         cp=_group(w, size=w.cp, stride=w.tp),
@@ -180,7 +187,9 @@ def parallel_groups(w: Workload) -> ParallelGroups:
         data_replica=_group(w, size=replicas, stride=w.tp * w.shard_size),
         ep=_group(w, size=w.ep, stride=w.expert_tp),
         expert_tp=_group(w, size=w.expert_tp, stride=one),
-        expert_data=_group(w, size=np.maximum(stage_gpus / expert_block, 1.0), stride=expert_block),
+        expert_data=_group(w, size=same_experts, stride=expert_block),
+        expert_shard=_group(w, size=expert_shard, stride=expert_block),
+        expert_replica=_group(w, size=same_experts / expert_shard, stride=expert_block * expert_shard),
     )
 
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 import numpy as np
 
 from surrogate.analytic.arrays import FloatLike, IntLike, as_floats
+from surrogate.analytic.groups import parallel_groups
 from surrogate.analytic.model_parameters import parameters_per_gpu
 from surrogate.analytic.workload import FloatArray, OptimizerKind, Workload
 
@@ -15,8 +16,8 @@ STATE_TRAFFIC_BYTES: Mapping[OptimizerKind, float] = MappingProxyType(
     {
         # read master 4, m 4, v 4; write the same and the 16-bit weight 2
         OptimizerKind.ADAM_FP32_MASTER: 26.0,
-        # read weight 2, m 2, v 2; write the same
-        OptimizerKind.ADAM_BF16: 12.0,
+        # read master 4, m 2, v 2; write the same and the 16-bit weight 2
+        OptimizerKind.ADAM_BF16: 18.0,
         # read master 4, m 1, v 1; write the same and the 16-bit weight 2
         OptimizerKind.ADAM_8BIT: 14.0,
         # read master 4, momentum 4; write the same and the 16-bit weight 2
@@ -154,11 +155,11 @@ def optimizer_bytes(w: Workload) -> FloatArray:
     first, middle, last = parameters_per_gpu(w)
     update = optimizer_bytes_per_parameter(optimizer=w.optimizer, grad_bytes=w.grad_bytes)
     passes = gradient_pass_bytes(grad_bytes=w.grad_bytes)
-    expert_replicas = np.maximum(w.num_gpus / (w.pp * w.ep * w.expert_tp), 1.0)
+    expert_shards = parallel_groups(w).expert_shard.size
     sharded, grads_sharded = w.zero_stage >= 1, w.zero_stage >= 2
     update_dense = update / np.where(sharded, w.shard_size, 1.0) + passes / np.where(grads_sharded, w.shard_size, 1.0)
-    update_expert = update / np.where(sharded, expert_replicas, 1.0)
-    update_expert = update_expert + passes / np.where(grads_sharded, expert_replicas, 1.0)
+    update_expert = update / np.where(sharded, expert_shards, 1.0)
+    update_expert = update_expert + passes / np.where(grads_sharded, expert_shards, 1.0)
     stages = [(stage.dense + stage.embedding) * update_dense + stage.expert * update_expert for stage in (first, last)]
     return np.maximum(np.maximum(*stages), middle.dense * update_dense + middle.expert * update_expert)
 

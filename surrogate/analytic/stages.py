@@ -44,20 +44,22 @@ def stage_layers(w: Workload) -> StageLayers:
 
     Notes
     -----
-    The first ``L mod p`` stages hold ``ceil(L / p)`` layers, the others ``floor(L / p)``. Dense layers of an
-    expert model come first when they fit on the first stage (DeepSeek) and are spread evenly otherwise (models
-    that alternate).
+    When p does not divide L, stages hold ``ceil(L / p)`` or ``floor(L / p)`` layers; the stage of the head is the
+    first to lack one, then that of the embedding, as published layouts do; `middle` is the largest of the others.
+    Dense layers of an expert model come first when they fit on the first stage (DeepSeek) and are spread evenly
+    otherwise (models that alternate).
 
-    Assumptions: published layouts that give the embedding or the head the place of a layer are not followed; the
-    largest stage is right, the last may be one layer too large.
+    References
+    ----------
+    Llama 3, arXiv 2407.21783, section 3.3.2: one layer less on the first and the last stage.
 
     Examples
     --------
-    126 layers over 16 stages: 14 stages of 8 layers and two of 7.
+    126 layers over 16 stages: 7 on the first and the last, 8 on the fourteen between.
     """
     smallest = np.floor(w.num_layers / w.pp)
     remainder = w.num_layers - smallest * w.pp
-    totals = (smallest + (remainder >= 1.0), smallest + (remainder >= 2.0), smallest)
+    totals = (smallest + (remainder == w.pp - 1.0) * (remainder > 0.0), smallest + (remainder > 0.0), smallest)
     dense_first = w.num_dense_layers <= totals[0]
     dense_share = w.num_dense_layers / w.num_layers
     single = w.pp == 1.0
