@@ -1,0 +1,1 @@
+"""Profiler traces: reading, task graph, replay, breakdown, what-if and calibration."""
