@@ -9,6 +9,7 @@ from surrogate.catalog.interconnects import (
     load_interconnects,
     resolve_interconnect,
 )
+from surrogate.catalog.lookup import Entry, find_entries, load_kind
 from surrogate.catalog.models import ModelPreset, load_models, model_index, resolve_model
 from surrogate.catalog.peaks import (
     RATES_BY_PRECISION,
@@ -23,6 +24,7 @@ __all__ = [
     "RATES_BY_PRECISION",
     "Accelerator",
     "Cluster",
+    "Entry",
     "Interconnect",
     "ModelPreset",
     "accelerator_columns",
@@ -31,10 +33,12 @@ __all__ = [
     "dense_peak_flops_per_s",
     "dense_peaks_flops_per_s",
     "fast_link_bytes_per_s",
+    "find_entries",
     "interconnect_index",
     "load_accelerators",
     "load_clusters",
     "load_interconnects",
+    "load_kind",
     "load_models",
     "match_cluster",
     "model_index",

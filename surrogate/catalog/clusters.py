@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from surrogate.catalog.files import Row, optional_float, optional_int, read_table, split_list
+from surrogate.catalog.files import Row, optional_float, optional_int, read_table
 from surrogate.units import BYTES_PER_S_PER_GBIT_PER_S, GIGA
 
 
@@ -23,7 +23,7 @@ class Cluster:
     accelerator: str
     framework: str
     applies_to: str
-    """Text that the run's `source_ref` contains."""
+    """Text that the `source_ref` of the run contains."""
     gpus_per_node: int | None
     intra_node: str
     fast_link_bytes_per_s: float | None
@@ -37,7 +37,8 @@ class Cluster:
     software: str
     confidence: str
     """How the network figure is known."""
-    sources: tuple[str, ...]
+    source_ref: str
+    """Citation of the figures."""
     notes: str
 
     def holds_for(self, *, framework: str, source_ref: str) -> bool:
@@ -64,7 +65,7 @@ def _cluster(row: Row) -> Cluster:
         storage=row["storage"],
         software=row["software"],
         confidence=row["confidence"],
-        sources=split_list(row["sources"]),
+        source_ref=row["source_ref"],
         notes=row["notes"],
     )
 

@@ -36,7 +36,9 @@ def _number_in_text(value: object) -> object:
 
 
 def _as_text(value: object) -> object:
-    return str(value) if not isinstance(value, bool | dict | list) else value
+    if isinstance(value, list):
+        return ";".join(map(str, value))
+    return str(value) if not isinstance(value, bool | dict) else value
 
 
 _TYPE_BY_KIND: Final = {
@@ -118,7 +120,8 @@ def _validated(given: Mapping[str, object]) -> dict[str, Value]:
     except ValidationError as error:
         first = error.errors()[0]
         column = COLUMN_BY_NAME[str(first["loc"][0])]
-        raise InputError(column.name, RULE_BY_KIND[column.kind], first["input"]) from error
+        rule = f"must be one of {', '.join(column.allowed)}" if column.allowed else RULE_BY_KIND[column.kind]
+        raise InputError(column.name, rule, first["input"]) from error
     typed: dict[str, Value] = record.model_dump(exclude_unset=True)
     for name, value in typed.items():
         check_value(COLUMN_BY_NAME[name], value)

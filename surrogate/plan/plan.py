@@ -120,7 +120,7 @@ class PartialPlan:
         """
         if self.missing_required:
             options = " ".join(f"--set {column}=..." for column in self.missing_required)
-            rule = "must be given: without them nothing can be predicted"
+            rule = "must be given to predict"
             raise InputError(", ".join(self.missing_required), rule, None, f"add them to the plan or pass {options}")
         values = {"dp": self._data_parallel_size(), **self.values}
         return Plan(

@@ -22,6 +22,7 @@ def check_consistency(
     _check_world_size(cluster, parallelism)
     dp = cluster.num_gpus // parallelism.model_parallel_size
     _check_batch(training, dp)
+    _check_sequence(parallelism, training)
     _check_tensor_parallelism(model, parallelism)
     _check_pipeline(model, parallelism)
     _check_experts(model, cluster, parallelism)
@@ -39,17 +40,29 @@ def _check_world_size(cluster: ClusterSpec, parallelism: ParallelismSpec) -> Non
     if cluster.num_gpus % replica:
         rule = f"must be a multiple of tp*pp*cp = {tp}*{pp}*{cp} = {replica}"
         raise InputError("num_gpus", rule, cluster.num_gpus, f"e.g. {replica * max(1, cluster.num_gpus // replica)}")
+    node = cluster.gpus_per_node
+    if node and cluster.num_gpus > node and cluster.num_gpus % node:
+        whole = node * (cluster.num_gpus // node)
+        raise InputError("num_gpus", f"must fill nodes of gpus_per_node = {node}", cluster.num_gpus, f"e.g. {whole}")
     if parallelism.dp is not None and replica * parallelism.dp != cluster.num_gpus:
         rule = f"must make tp*pp*cp*dp = num_gpus: {tp}*{pp}*{cp}*dp = {cluster.num_gpus}"
         raise InputError("dp", rule, parallelism.dp, f"leave dp out (it follows) or use {cluster.num_gpus // replica}")
 
 
 def _check_batch(training: TrainingSpec, dp: int) -> None:
-    micro = training.micro_batch_size
-    if micro is not None and training.global_batch_size % (micro * dp):
+    micro = training.micro_batch_size or 1
+    if training.global_batch_size % (micro * dp):
         rule = f"must be a multiple of micro_batch_size*dp = {micro}*{dp}"
         near = micro * dp * max(1, round(training.global_batch_size / (micro * dp)))
         raise InputError("global_batch_size", rule, training.global_batch_size, f"the nearest is {near}")
+
+
+def _check_sequence(parallelism: ParallelismSpec, training: TrainingSpec) -> None:
+    parts, rule = parallelism.cp or 1, "must be a multiple of cp"
+    if parallelism.sequence_parallel:
+        parts, rule = parts * parallelism.tp, "must be a multiple of cp*tp under sequence parallelism"
+    if training.seq_len % parts:
+        raise InputError("seq_len", f"{rule} = {parts}", training.seq_len)
 
 
 def _check_tensor_parallelism(model: ModelSpec, parallelism: ParallelismSpec) -> None:
@@ -73,7 +86,8 @@ def _check_experts(model: ModelSpec, cluster: ClusterSpec, parallelism: Parallel
     if ep == 1 and expert_tp == 1:
         return
     if not model.is_moe:
-        raise InputError("ep", "must be 1 for a model without experts", ep, "drop ep, or give num_experts")
+        field, got = ("ep", ep) if ep > 1 else ("expert_tp", expert_tp)
+        raise InputError(field, "must be 1 for a model without experts", got, "drop it, or give num_experts")
     if (model.num_experts or 0) % ep:
         raise InputError("ep", f"must divide num_experts ({model.num_experts})", ep, _divisors(model.num_experts or 1))
     ranks = cluster.num_gpus // parallelism.pp
