@@ -43,30 +43,26 @@ _OVERVIEW: Final[dict[CatalogKind, dict[str, str]]] = {
         "bf16_flops_per_s": "bf16",
         "fp8_flops_per_s": "fp8",
         "fp4_flops_per_s": "fp4",
-        "fast_link_bytes_per_s": "fast link",
-        "fast_domain_gpus": "domain",
-        "tdp_w": "power",
+        "fast_link_bytes_per_s": "link",
         "release": "since",
     },
     CatalogKind.MODELS: {
-        "name": "model",
-        "published_params": "parameters",
+        "name": "name",
+        "published_params": "params",
         "published_active_params": "active",
         "num_layers": "layers",
         "hidden_size": "hidden",
-        "num_heads": "heads",
-        "num_kv_heads": "kv heads",
         "num_experts": "experts",
-        "attention": "attention",
-        "date": "published",
+        "attention": "attn",
+        "date": "since",
     },
     CatalogKind.INTERCONNECTS: {
-        "name": "link",
+        "name": "name",
         "scope": "scope",
         "bytes_per_s": "rate",
         "all_to_all": "all-to-all",
         "date": "since",
-        "sources": "source",
+        "kind": "kind",
     },
     CatalogKind.CLUSTERS: {
         "source": "publication",
@@ -78,8 +74,9 @@ _OVERVIEW: Final[dict[CatalogKind, dict[str, str]]] = {
     },
 }
 
+_KEPT_WHOLE: Final = frozenset({"name", "date", "release"})
 _CAPTION: Final = {
-    CatalogKind.ACCELERATORS: "peaks dense; fast link in one direction",
+    CatalogKind.ACCELERATORS: "peaks dense; link in one direction",
     CatalogKind.MODELS: "parameters as published",
     CatalogKind.INTERCONNECTS: "nominal, one direction; networks per port",
     CatalogKind.CLUSTERS: "nominal, one direction",
@@ -151,12 +148,19 @@ def value_text(field: str, value: object) -> str:
 
 
 def _overview(kind: CatalogKind, entries: Sequence[Entry]) -> Table:
+    from rich import box
     from rich.table import Table
 
-    table = Table(title=f"{len(entries)} {kind.value}", caption=_CAPTION[kind])
+    title = f"{len(entries)} {kind.value}"
+    table = Table(title=title, caption=_CAPTION[kind], box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for field, heading in _OVERVIEW[kind].items():
         unit = printed_unit(field)[0]
-        table.add_column(f"{heading}\n{unit}", justify="right" if unit else "left", overflow="fold")
+        table.add_column(
+            f"{heading}\n{unit}",
+            justify="right" if unit else "left",
+            overflow="fold",
+            no_wrap=bool(unit) or field in _KEPT_WHOLE,
+        )
     for entry in entries:
         table.add_row(*(value_text(field, getattr(entry, field)) for field in _OVERVIEW[kind]))
     return table
