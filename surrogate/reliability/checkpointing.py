@@ -35,6 +35,8 @@ class CheckpointLayout:
         Layout; context-parallel ranks count as data parallel, as they hold the same state.
     sharded : array_like of bool
         Whether every data-parallel rank writes its own slice (sharded optimizer), or one of them all.
+    replicated_reads : array_like of bool
+        Whether every replica reads the weights (and unsharded state) from storage, or one reads and passes them on.
     weight_bytes, optimizer_bytes : array_like
         Bytes per parameter; `weight_bytes` 0 when the bf16 copy is left out.
     """
@@ -46,6 +48,7 @@ class CheckpointLayout:
     pp: ArrayLike
     dp: ArrayLike
     sharded: ArrayLike = True
+    replicated_reads: ArrayLike = False
     weight_bytes: ArrayLike = WEIGHT_BYTES
     optimizer_bytes: ArrayLike = OPTIMIZER_BYTES
 
@@ -54,8 +57,7 @@ class CheckpointLayout:
 class CheckpointSize:
     """Bytes of a checkpoint, arrays of shape (n,).
 
-    ``rank_bytes`` and ``node_bytes`` are those of the busiest writer; ``load_bytes`` is what all ranks read together
-    (each data-parallel replica reads the weights, the sharded optimizer state is read once).
+    ``rank_bytes`` and ``node_bytes`` are those of the busiest writer; ``load_bytes`` is what all ranks read together.
     """
 
     total_bytes: FloatArray
@@ -144,7 +146,8 @@ def checkpoint_size(layout: CheckpointLayout) -> CheckpointSize:
     rank = (weights + optimizer) / writers
     # unsharded: only one replica writes, and its ranks fill whole nodes
     writers_per_node = np.minimum(np.minimum(per_node, gpus), writers)
-    load = weights * replicas + optimizer * np.where(sharded, 1.0, replicas)
+    readers = np.where(np.asarray(layout.replicated_reads, dtype=bool), replicas, 1.0)
+    load = weights * readers + optimizer * np.where(sharded, 1.0, readers)
     return CheckpointSize(
         total_bytes=weights + optimizer,
         rank_bytes=rank,

@@ -208,9 +208,13 @@ def _component_problems(log: FailureLog) -> list[RowProblem]:
 def _window_problems(log: FailureLog) -> list[RowProblem]:
     outside = (log.start_day < 0.0) | (log.start_day > log.window.days)
     rule = f"must lie inside the exposure window of {log.window.days:g} days"
-    found = [_problem(row, log.node[row], "start", rule, f"day {log.start_day[row]:g}") for row in np.flatnonzero(outside)]
+    found = [
+        _problem(row, log.node[row], "start", rule, f"day {log.start_day[row]:g}") for row in np.flatnonzero(outside)
+    ]
     backwards = np.flatnonzero(log.end_day < log.start_day)
-    return found + [_problem(row, log.node[row], "end", "must not lie before the start", log.end_day[row]) for row in backwards]
+    return found + [
+        _problem(row, log.node[row], "end", "must not lie before the start", log.end_day[row]) for row in backwards
+    ]
 
 
 def _order_problems(log: FailureLog) -> list[RowProblem]:
@@ -243,7 +247,5 @@ def _merged(log: FailureLog) -> FailureLog:
             end[before] = np.fmax(end[before], log.end_day[row])
         else:
             last[node] = row
-    merged = FailureLog(
-        window=log.window, start_day=log.start_day, end_day=end, node=log.node, component=log.component
-    )
+    merged = FailureLog(window=log.window, start_day=log.start_day, end_day=end, node=log.node, component=log.component)
     return merged.take(keep)

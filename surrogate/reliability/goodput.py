@@ -240,7 +240,9 @@ def job_mtbf_s(*, num_nodes: ArrayLike, failures_per_node_day: ArrayLike) -> Flo
     >>> round(float(job_mtbf_s(num_nodes=2048, failures_per_node_day=6.5e-3)) / 3600, 3)
     1.803
     """
-    per_day = real("num_nodes", num_nodes, strict=True) * real("failures_per_node_day", failures_per_node_day, strict=True)
+    per_day = real("num_nodes", num_nodes, strict=True) * real(
+        "failures_per_node_day", failures_per_node_day, strict=True
+    )
     return SECONDS_PER_DAY / per_day
 
 

@@ -128,7 +128,9 @@ def shortest_interval(
     return step * np.maximum(1.0, np.ceil(needed / step - 1e-9))
 
 
-def best_interval(*, mtbf_s: ArrayLike, stall_s: ArrayLike, shortest_s: ArrayLike, step_time_s: ArrayLike) -> FloatArray:
+def best_interval(
+    *, mtbf_s: ArrayLike, stall_s: ArrayLike, shortest_s: ArrayLike, step_time_s: ArrayLike
+) -> FloatArray:
     """Return the best feasible interval, a whole number of steps.
 
     Parameters

@@ -181,7 +181,12 @@ def _speed(spec: RunSpec, returns: FloatArray, ready: FloatArray, until: FloatAr
 
 
 def _fail(
-    spec: RunSpec, state: _State, rows: np.ndarray, streams: FailureStreams, column: int, rng: np.random.Generator  # type: ignore[type-arg]
+    spec: RunSpec,
+    state: _State,
+    rows: np.ndarray,
+    streams: FailureStreams,
+    column: int,
+    rng: np.random.Generator,  # type: ignore[type-arg]
 ) -> None:
     """Interrupt the run: roll back, send nodes to repair, and set when training is ready again."""
     now, kind = streams.time_s[rows, column], streams.kind[rows, column]

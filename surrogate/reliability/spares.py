@@ -111,7 +111,9 @@ def spares_for_repair(*, num_nodes: ArrayLike, unavailability: ArrayLike, risk: 
     >>> spares_for_repair(num_nodes=[128, 1024], unavailability=0.0232).tolist()
     [8.0, 37.0]
     """
-    nodes, out = np.broadcast_arrays(real("num_nodes", num_nodes, strict=True), fraction("unavailability", unavailability))
+    nodes, out = np.broadcast_arrays(
+        real("num_nodes", num_nodes, strict=True), fraction("unavailability", unavailability)
+    )
     if (out >= 0.5).any():
         way_out = "shorten repairs or lower the failure rate"
         raise InputError("unavailability", "must be below 0.5 for spares to help", float(out.max()), way_out)

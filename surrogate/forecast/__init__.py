@@ -1,0 +1,22 @@
+"""From seconds per step to days and money: step-time predictions joined with failures and checkpoints."""
+
+from surrogate.forecast.forecast import Forecast, IntervalChoice, PhaseForecast, Spread, forecast_run
+from surrogate.forecast.inputs import RunPolicy, TrainingPlans, log_sd_of_interval
+from surrogate.forecast.operation import Operation, TimeToTrain, expected_time_to_train, operate
+from surrogate.forecast.sensitivity import InputEffect
+
+__all__ = [
+    "Forecast",
+    "InputEffect",
+    "IntervalChoice",
+    "Operation",
+    "PhaseForecast",
+    "RunPolicy",
+    "Spread",
+    "TimeToTrain",
+    "TrainingPlans",
+    "expected_time_to_train",
+    "forecast_run",
+    "log_sd_of_interval",
+    "operate",
+]
