@@ -13,6 +13,6 @@ IntLike: TypeAlias = int | IntArray
 BoolLike: TypeAlias = bool | BoolArray
 
 
-def as_floats(value: FloatLike) -> FloatArray:
-    """Return `value` as a float64 array without copying one; a number becomes a 0-d array."""
+def as_floats(value: FloatLike | BoolLike) -> FloatArray:
+    """Return `value` as a float64 array without a needless copy; a number becomes a 0-d array, a flag 0 or 1."""
     return np.asarray(value, dtype=np.float64)

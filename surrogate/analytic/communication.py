@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from surrogate.analytic import traffic
-from surrogate.analytic.arrays import FloatLike
+from surrogate.analytic.arrays import FloatLike, as_floats
 from surrogate.analytic.collectives import all_reduce_ring_bytes
 from surrogate.analytic.groups import Group, ParallelGroups, parallel_groups
 from surrogate.analytic.model_parameters import ParametersPerGpu, parameters_per_gpu
@@ -89,7 +89,7 @@ def ring_traffic(group: Group, *, wire_bytes: FloatArray, latency_steps: FloatAr
     Of the r hops of a ring inside a domain one leaves it: ``1 / r`` of the bytes per rank cross.
     """
     inter = wire_bytes * group.ring_inter_fraction
-    return AxisTraffic(wire_bytes - inter, inter, np.where(group.size > 1.0, latency_steps, 0.0))
+    return AxisTraffic(wire_bytes - inter, inter, (group.size > 1.0) * latency_steps)
 
 
 def pairwise_traffic(group: Group, *, wire_bytes: FloatArray, latency_steps: FloatArray) -> AxisTraffic:
@@ -106,7 +106,7 @@ def pairwise_traffic(group: Group, *, wire_bytes: FloatArray, latency_steps: Flo
         Split traffic.
     """
     inter = wire_bytes * group.pairwise_inter_fraction
-    return AxisTraffic(wire_bytes - inter, inter, np.where(group.size > 1.0, latency_steps, 0.0))
+    return AxisTraffic(wire_bytes - inter, inter, (group.size > 1.0) * latency_steps)
 
 
 def num_microbatches(w: Workload) -> FloatArray:
@@ -141,13 +141,17 @@ def tokens_per_micro_batch(w: Workload) -> FloatArray:
     return w.micro_batch_size * w.seq_len / w.cp
 
 
-def micro_batch_traffic(w: Workload) -> MicroBatchTraffic:
+def micro_batch_traffic(
+    w: Workload, *, groups: ParallelGroups | None = None, per_gpu: ParametersPerGpu | None = None
+) -> MicroBatchTraffic:
     """Return what one GPU of the largest stage sends for one micro-batch, forward and backward.
 
     Parameters
     ----------
     w : Workload
         n configurations.
+    groups, per_gpu : optional
+        `parallel_groups(w)` and `parameters_per_gpu(w)` where the caller has them already.
 
     Returns
     -------
@@ -159,7 +163,8 @@ def micro_batch_traffic(w: Workload) -> MicroBatchTraffic:
     Section references are in `traffic`. Expert layers have tensor parallel traffic for attention, and for their
     MLP half only with shared experts. Full recomputation repeats forward collectives on the recomputed layers.
     """
-    groups = parallel_groups(w)
+    groups = groups or parallel_groups(w)
+    per_gpu = per_gpu or parameters_per_gpu(w)
     repeated = repeated_forward_fraction(w)
     return MicroBatchTraffic(
         tp=_tensor_traffic(w, groups, repeated),
@@ -168,17 +173,21 @@ def micro_batch_traffic(w: Workload) -> MicroBatchTraffic:
         ep=_expert_traffic(w, groups, repeated),
         expert_tp=_expert_tensor_traffic(w, groups, repeated),
         pp=_pipeline_traffic(w, groups),
-        data=_sharded_traffic(w, groups),
+        data=_sharded_traffic(w, groups, per_gpu),
     )
 
 
-def step_traffic(w: Workload) -> StepTraffic:
+def step_traffic(
+    w: Workload, *, groups: ParallelGroups | None = None, per_gpu: ParametersPerGpu | None = None
+) -> StepTraffic:
     """Return what the busiest GPU sends once per step.
 
     Parameters
     ----------
     w : Workload
         n configurations.
+    groups, per_gpu : optional
+        `parallel_groups(w)` and `parameters_per_gpu(w)` where the caller has them already.
 
     Returns
     -------
@@ -190,13 +199,13 @@ def step_traffic(w: Workload) -> StepTraffic:
     Context parallel ranks hold the same weights, so gradients are reduced over ``d c`` ranks, experts' over
     ``N / (p e t_e)``. Fully sharded rows have here only HSDP's all-reduce of ``x_g P' / z`` over the replicas.
     """
-    groups = parallel_groups(w)
-    per_gpu = parameters_per_gpu(w)
+    groups = groups or parallel_groups(w)
+    per_gpu = per_gpu or parameters_per_gpu(w)
     dense, expert = _busiest_dense(per_gpu), _busiest_expert(per_gpu)
     matrix = w.grad_bytes * w.vocab_size * w.hidden_size / w.tp
     tied = w.tied_embeddings & (w.pp > 1.0)
     crosses = groups.pp.num_domains > 1.0
-    wire = np.where(tied, matrix, 0.0)
+    wire = tied * matrix
     return StepTraffic(
         data=_reduction_traffic(
             w, whole=groups.data, shard=groups.data_shard, replica=groups.data_replica, parameters=dense
@@ -204,21 +213,21 @@ def step_traffic(w: Workload) -> StepTraffic:
         expert_data=_reduction_traffic(
             w, whole=groups.expert_data, shard=groups.expert_shard, replica=groups.expert_replica, parameters=expert
         ),
-        embedding=AxisTraffic(np.where(crosses, 0.0, wire), np.where(crosses, wire, 0.0), np.where(tied, 2.0, 0.0)),
+        embedding=AxisTraffic(~crosses * wire, crosses * wire, 2.0 * as_floats(tied)),
     )
 
 
 def _tensor_traffic(w: Workload, groups: ParallelGroups, repeated: FloatArray) -> AxisTraffic:
     layers = largest_stage_layers(w)
-    blocks = layers.total + layers.dense + np.where(w.num_shared_experts > 0.0, layers.moe, 0.0)
+    blocks = layers.total + layers.dense + (w.num_shared_experts > 0.0) * layers.moe
     per_layer = traffic.tensor_parallel_bytes_per_layer(
         hidden_state_bytes=ACTIVATION_BYTES * tokens_per_micro_batch(w) * w.hidden_size,
         tp=w.tp,
         sequence_parallel=w.sequence_parallel,
         full_recompute=False,
     )
-    forward_again = 1.0 + repeated * np.where(w.sequence_parallel, 0.4, 0.5)
-    collectives = np.where(w.sequence_parallel, 5.0, 4.0) * forward_again
+    forward_again = 1.0 + repeated * (0.5 - 0.1 * w.sequence_parallel)
+    collectives = (4.0 + w.sequence_parallel) * forward_again
     steps = blocks * collectives * (w.tp - 1.0)
     return ring_traffic(groups.tp, wire_bytes=0.5 * blocks * per_layer * forward_again, latency_steps=steps)
 
@@ -231,9 +240,9 @@ def _vocabulary_traffic(w: Workload, groups: ParallelGroups) -> AxisTraffic:
 
 
 def _context_traffic(w: Workload, groups: ParallelGroups, repeated: FloatArray) -> AxisTraffic:
-    mla_width = w.num_heads * (w.qk_nope_head_dim + w.qk_rope_head_dim + w.v_head_dim)
+    latent_width = w.num_heads * (w.qk_nope_head_dim + w.qk_rope_head_dim + w.v_head_dim)
     heads = np.maximum(w.num_kv_heads, w.tp)
-    width = np.where(w.is_mla, mla_width, 2.0 * heads * w.head_dim) / w.tp
+    width = (latent_width + ~w.is_mla * 2.0 * heads * w.head_dim) / w.tp
     forward = traffic.context_parallel_ring_bytes_per_layer(
         num_tokens=tokens_per_micro_batch(w), key_value_width=width, cp=w.cp, element_bytes=ACTIVATION_BYTES
     )
@@ -242,7 +251,7 @@ def _context_traffic(w: Workload, groups: ParallelGroups, repeated: FloatArray) 
 
 
 def _expert_traffic(w: Workload, groups: ParallelGroups, repeated: FloatArray) -> AxisTraffic:
-    padding = np.where(w.capacity_factor > 0.0, w.capacity_factor, 1.0)
+    padding = w.capacity_factor + (w.capacity_factor == 0.0)
     one = traffic.expert_all_to_all_bytes(
         num_tokens=_dispatched_tokens(w),
         hidden_size=w.hidden_size,
@@ -250,7 +259,7 @@ def _expert_traffic(w: Workload, groups: ParallelGroups, repeated: FloatArray) -
         ep=w.ep,
         element_bytes=ACTIVATION_BYTES,
     )
-    again = np.where(w.recompute_moe, 1.0, repeated)
+    again = np.maximum(w.recompute_moe, repeated)
     calls = largest_stage_layers(w).moe * (4.0 + 2.0 * again)
     return pairwise_traffic(groups.ep, wire_bytes=calls * one, latency_steps=calls)
 
@@ -263,7 +272,7 @@ def _expert_tensor_traffic(w: Workload, groups: ParallelGroups, repeated: FloatA
 
 
 def _dispatched_tokens(w: Workload) -> FloatArray:
-    return tokens_per_micro_batch(w) / np.where(w.sequence_parallel, w.tp, 1.0)
+    return tokens_per_micro_batch(w) / (1.0 + w.sequence_parallel * (w.tp - 1.0))
 
 
 def _pipeline_traffic(w: Workload, groups: ParallelGroups) -> AxisTraffic:
@@ -274,26 +283,25 @@ def _pipeline_traffic(w: Workload, groups: ParallelGroups) -> AxisTraffic:
         scattered=w.sequence_parallel,
         element_bytes=ACTIVATION_BYTES,
     )
-    v_shaped = np.isin(w.schedule, (Schedule.ZB_V, Schedule.V_HALF, Schedule.V_MIN))
-    sends = np.where(w.pp > 1.0, 2.0 * np.where(v_shaped, 2.0, w.vp), 0.0)
-    inter = np.where(groups.pp.num_domains > 1.0, sends * boundary, 0.0)
+    v_shaped = (w.schedule == Schedule.ZB_V) | (w.schedule == Schedule.V_HALF) | (w.schedule == Schedule.V_MIN)
+    sends = (w.pp > 1.0) * 2.0 * np.maximum(w.vp, 2.0 * v_shaped)
+    inter = (groups.pp.num_domains > 1.0) * sends * boundary
     return AxisTraffic(sends * boundary - inter, inter, sends)
 
 
-def _sharded_traffic(w: Workload, groups: ParallelGroups) -> AxisTraffic:
-    per_gpu = parameters_per_gpu(w)
+def _sharded_traffic(w: Workload, groups: ParallelGroups, per_gpu: ParametersPerGpu) -> AxisTraffic:
     parts = ((groups.data_shard, _busiest_dense(per_gpu)), (groups.expert_shard, _busiest_expert(per_gpu)))
     sharded = w.zero_stage >= 3
     layers = largest_stage_layers(w).total
     both = []
     for group, parameters in parts:
         wire = traffic.fully_sharded_bytes_per_micro_batch(
-            parameters=np.where(sharded, parameters, 0.0),
+            parameters=sharded * parameters,
             num_ranks=group.size,
             grad_bytes=w.grad_bytes,
             weight_gathers=2.0,
         )
-        steps = np.where(sharded & (parameters > 0.0), 3.0 * layers * (group.size - 1.0), 0.0)
+        steps = (sharded & (parameters > 0.0)) * 3.0 * layers * (group.size - 1.0)
         both.append(ring_traffic(group, wire_bytes=wire, latency_steps=steps))
     return _sum(*both)
 
@@ -303,12 +311,12 @@ def _reduction_traffic(
 ) -> AxisTraffic:
     """Return the traffic of ZeRO stages 0 to 2 over `whole`, or of HSDP's all-reduce over `replica`."""
     sharded = w.zero_stage >= 3
-    plain = _data_ring(w, whole, np.where(sharded, 0.0, parameters))
+    plain = _data_ring(w, whole, ~sharded * parameters)
     wire = all_reduce_ring_bytes(payload_bytes=w.grad_bytes * parameters / shard.size, num_ranks=replica.size)
     hybrid = ring_traffic(
         replica,
-        wire_bytes=np.where(sharded, wire, 0.0),
-        latency_steps=np.where(sharded & (parameters > 0.0), 2.0 * (replica.size - 1.0), 0.0),
+        wire_bytes=sharded * wire,
+        latency_steps=(sharded & (parameters > 0.0)) * 2.0 * (replica.size - 1.0),
     )
     return _sum(plain, hybrid)
 
@@ -317,7 +325,7 @@ def _data_ring(w: Workload, group: Group, parameters: FloatArray) -> AxisTraffic
     wire = traffic.data_parallel_bytes_per_step(
         parameters=parameters, num_ranks=group.size, zero_stage=w.zero_stage, grad_bytes=w.grad_bytes
     )
-    return ring_traffic(group, wire_bytes=wire, latency_steps=np.where(parameters > 0.0, 2.0 * (group.size - 1.0), 0.0))
+    return ring_traffic(group, wire_bytes=wire, latency_steps=(parameters > 0.0) * 2.0 * (group.size - 1.0))
 
 
 def _busiest_dense(per_gpu: ParametersPerGpu) -> FloatArray:

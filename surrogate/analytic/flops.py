@@ -218,7 +218,7 @@ def mlp_flops(
     >>> int(mlp_flops(num_tokens=8192, hidden_size=4096, ffn_hidden_size=14336, gated=True))
     2886218022912
     """
-    return as_floats(np.where(gated, 6.0, 4.0) * num_tokens * hidden_size * ffn_hidden_size)
+    return as_floats((4.0 + 2.0 * as_floats(gated)) * num_tokens * hidden_size * ffn_hidden_size)
 
 
 def routed_experts_flops(
@@ -324,8 +324,8 @@ def layer_flops_per_token(w: Workload) -> LayerFlops:
     the causal mean of that; capacity and imbalance of experts are left to the caller.
     """
     layer = layer_parameters(w)
-    widths = np.where(w.is_mla, w.qk_nope_head_dim + w.qk_rope_head_dim + w.v_head_dim, 2.0 * w.head_dim)
-    per_key = 2.0 * w.num_heads * widths
+    latent_width = w.qk_nope_head_dim + w.qk_rope_head_dim + w.v_head_dim
+    per_key = 2.0 * w.num_heads * (latent_width + ~w.is_mla * 2.0 * w.head_dim)
     whole = 1.0 - w.windowed_layers_fraction
     window = np.minimum(w.sliding_window, w.seq_len)
     keys_full = whole * w.seq_len + w.windowed_layers_fraction * window
@@ -373,7 +373,7 @@ def forward_flops_per_token(w: Workload) -> ForwardFlops:
     moe_layers = w.num_layers - w.num_dense_layers
     head = 2.0 * w.hidden_size * w.vocab_size
     experts = layer.routed_experts + layer.shared_experts + layer.router
-    block = np.where(w.num_experts > 0.0, experts, layer.dense_mlp)
+    block = experts + (w.num_experts == 0.0) * layer.dense_mlp
     prediction = layer.projections + layer.core_causal + block + 4.0 * w.hidden_size**2 + head
     return ForwardFlops(
         qkv_and_projection=w.num_layers * layer.projections,

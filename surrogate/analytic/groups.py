@@ -43,7 +43,7 @@ class Group(NamedTuple):
     @property
     def ring_inter_fraction(self) -> FloatArray:
         """Share of a ring's wire bytes that crosses domains: one of the r hops inside each domain."""
-        return np.where(self.num_domains > 1.0, 1.0 / self.ranks_per_domain, 0.0)
+        return (self.num_domains > 1.0) / self.ranks_per_domain
 
     @property
     def pairwise_inter_fraction(self) -> FloatArray:
@@ -202,5 +202,5 @@ def _group(w: Workload, *, size: FloatArray, stride: FloatArray) -> Group:
         ranks_per_domain=inside,
         num_domains=np.ceil(size / inside),
         fast_bytes_per_s=w.fast_link_bytes_per_s,
-        slow_bytes_per_s=np.where(in_node, w.host_link_bytes_per_s, w.network_bytes_per_s),
+        slow_bytes_per_s=w.network_bytes_per_s + in_node * (w.host_link_bytes_per_s - w.network_bytes_per_s),
     )

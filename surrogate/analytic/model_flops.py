@@ -6,8 +6,6 @@ f = 4h, multi-head attention and the whole score matrix.
 
 from __future__ import annotations
 
-import numpy as np
-
 from surrogate.analytic.arrays import FloatLike, as_floats
 from surrogate.analytic.flops import FORWARD_AND_BACKWARD, forward_flops_per_token
 from surrogate.analytic.model_parameters import model_parameters
@@ -166,8 +164,8 @@ def model_flops_per_token(w: Workload) -> FloatArray:
     --------
     Llama 3 8B at s = 8192: 6 * 7,504,658,432 + 12 * 32 * 4096 * 8192.
     """
-    mla_width = 0.5 * w.num_heads * (w.qk_nope_head_dim + w.qk_rope_head_dim + w.v_head_dim)
-    width = np.where(w.is_mla, mla_width, w.num_heads * w.head_dim)
+    latent_width = 0.5 * (w.qk_nope_head_dim + w.qk_rope_head_dim + w.v_head_dim)
+    width = w.num_heads * (latent_width + ~w.is_mla * w.head_dim)
     return 6.0 * model_parameters(w).active_matrix + 12.0 * w.num_layers * width * w.seq_len
 
 

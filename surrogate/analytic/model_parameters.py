@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from surrogate.analytic import parameters
+from surrogate.analytic.arrays import BoolLike
 from surrogate.analytic.stages import LayerCounts, stage_layers
-from surrogate.analytic.workload import BoolArray, FloatArray, Workload
+from surrogate.analytic.workload import FloatArray, Workload
 
 
 class LayerParameters(NamedTuple):
@@ -60,7 +61,7 @@ class StageParameters(NamedTuple):
 
 
 class ParametersPerGpu(NamedTuple):
-    """One GPU of the first, a middle and the last stage; all alike when pp = 1."""
+    """One GPU of the first, a middle and the last stage; the first and the last are one when pp = 1."""
 
     first: StageParameters
     middle: StageParameters
@@ -82,6 +83,8 @@ def layer_parameters(w: Workload) -> LayerParameters:
 
     Notes
     -----
+    Expert and MLA columns are 0 where a model has neither, so every piece is computed for every row.
+
     Assumptions: models with a gated MLP use RMSNorm, the others LayerNorm; no other biases and no routing bias
     (below 0.1 % of any published model).
     """
@@ -89,21 +92,20 @@ def layer_parameters(w: Workload) -> LayerParameters:
     plain = parameters.attention_parameters(**size, num_kv_heads=w.num_kv_heads, head_dim=w.head_dim)
     ranks = {"q_lora_rank": w.q_lora_rank, "kv_lora_rank": w.kv_lora_rank}
     down = parameters.mla_down_parameters(hidden_size=w.hidden_size, qk_rope_head_dim=w.qk_rope_head_dim, **ranks)
-    latent_norms = np.where(w.is_mla, w.q_lora_rank + w.kv_lora_rank, 0.0)
-    routed = w.num_experts > 0.0
+    latent_norms = w.q_lora_rank + w.kv_lora_rank
     expert = parameters.mlp_parameters(
         hidden_size=w.hidden_size, ffn_hidden_size=w.moe_ffn_hidden_size, gated=w.gated_mlp
     )
     return LayerParameters(
-        attention_divided=np.where(w.is_mla, _mla_up_parameters(w), plain),
-        attention_whole=np.where(w.is_mla, down, 0.0) + latent_norms,
+        attention_divided=~w.is_mla * plain + _mla_up_parameters(w),
+        attention_whole=down + latent_norms,
         attention_latent_norms=latent_norms,
         norms=parameters.norm_parameters(hidden_size=w.hidden_size, num_norms=2.0, has_bias=~w.gated_mlp),
         dense_mlp=parameters.mlp_parameters(
             hidden_size=w.hidden_size, ffn_hidden_size=w.ffn_hidden_size, gated=w.gated_mlp
         ),
-        expert=np.where(routed, expert, 0.0),
-        shared_experts=np.where(routed, w.num_shared_experts * expert, 0.0),
+        expert=expert,
+        shared_experts=w.num_shared_experts * expert,
         router=parameters.router_parameters(hidden_size=w.hidden_size, num_experts=w.num_experts, has_bias=False),
     )
 
@@ -168,12 +170,11 @@ def model_parameters(w: Workload) -> ModelParameters:
 
 
 def _prediction_layer_parameters(w: Workload, layer: LayerParameters) -> FloatArray:
-    """Count one multi-token-prediction layer: a layer, the 2h -> h projection and three norms."""
-    block = np.where(
-        w.num_experts > 0.0, w.num_experts * layer.expert + layer.shared_experts + layer.router, layer.dense_mlp
-    )
+    """Count one multi-token-prediction layer: a layer, the 2h -> h projection and three norms more."""
+    experts = w.num_experts * layer.expert + layer.shared_experts + layer.router
+    block = experts + (w.num_experts == 0.0) * layer.dense_mlp
     attention = layer.attention_divided + layer.attention_whole
-    return attention + 2.5 * layer.norms + block + 2.0 * w.hidden_size**2
+    return attention + 2.5 * layer.norms + block + 2.0 * w.hidden_size * w.hidden_size
 
 
 def parameters_per_gpu(w: Workload) -> ParametersPerGpu:
@@ -199,21 +200,25 @@ def parameters_per_gpu(w: Workload) -> ParametersPerGpu:
     """
     layer = layer_parameters(w)
     stages = stage_layers(w)
-    extra = LayerCounts(
-        dense=np.where(w.num_experts > 0.0, 0.0, w.num_mtp_layers),
-        moe=np.where(w.num_experts > 0.0, w.num_mtp_layers, 0.0),
-    )
-    prediction = w.num_mtp_layers * (2.0 * w.hidden_size**2 / w.tp + 0.5 * layer.norms)
-    closing = prediction + 0.5 * layer.norms
     single = w.pp == 1.0
+    dense_model = w.num_experts == 0.0
+    prediction = LayerCounts(dense=dense_model * w.num_mtp_layers, moe=~dense_model * w.num_mtp_layers)
+    closing = (1.5 * w.num_mtp_layers + 0.5) * layer.norms
+    closing = closing + w.num_mtp_layers * 2.0 * w.hidden_size * w.hidden_size / w.tp
     matrix = w.vocab_size * w.hidden_size / w.tp
-    both = np.where(w.tied_embeddings, matrix, 2.0 * matrix)
-    end = np.where(single, both, matrix)
-    last_layers = LayerCounts(dense=stages.last.dense + extra.dense, moe=stages.last.moe + extra.moe)
-    last = _stage_parameters(w, layer=layer, layers=last_layers, dense=closing, embedding=end)
-    first = _stage_parameters(w, layer=layer, layers=stages.first, dense=0.0 * end, embedding=end)
-    middle = _stage_parameters(w, layer=layer, layers=stages.middle, dense=0.0 * end, embedding=0.0 * end)
-    return ParametersPerGpu(first=_choose(single, last, first), middle=_choose(single, last, middle), last=last)
+    end = matrix + single * ~w.tied_embeddings * matrix
+    nothing = np.zeros(len(w))
+    first_layers = _add(stages.first, prediction, single)
+    last_layers = _add(stages.last, prediction, True)
+    return ParametersPerGpu(
+        first=_stage_parameters(w, layer=layer, layers=first_layers, dense=single * closing, embedding=end),
+        middle=_stage_parameters(w, layer=layer, layers=stages.middle, dense=nothing, embedding=nothing),
+        last=_stage_parameters(w, layer=layer, layers=last_layers, dense=closing, embedding=end),
+    )
+
+
+def _add(layers: LayerCounts, more: LayerCounts, where: BoolLike) -> LayerCounts:
+    return LayerCounts(dense=layers.dense + where * more.dense, moe=layers.moe + where * more.moe)
 
 
 def _stage_parameters(
@@ -226,7 +231,3 @@ def _stage_parameters(
         expert=layers.moe * (w.num_experts * layer.expert / (w.ep * w.expert_tp)),
         embedding=embedding,
     )
-
-
-def _choose(condition: BoolArray, yes: StageParameters, no: StageParameters) -> StageParameters:
-    return StageParameters(*(np.where(condition, one, other) for one, other in zip(yes, no, strict=True)))

@@ -8,8 +8,8 @@ from types import MappingProxyType
 import numpy as np
 
 from surrogate.analytic.arrays import FloatLike, IntLike, as_floats
-from surrogate.analytic.groups import parallel_groups
-from surrogate.analytic.model_parameters import parameters_per_gpu
+from surrogate.analytic.groups import ParallelGroups, parallel_groups
+from surrogate.analytic.model_parameters import ParametersPerGpu, parameters_per_gpu
 from surrogate.analytic.workload import FloatArray, OptimizerKind, Workload
 
 STATE_TRAFFIC_BYTES: Mapping[OptimizerKind, float] = MappingProxyType(
@@ -134,13 +134,17 @@ def optimizer_time_s(
     return as_floats(bytes_per_parameter * parameters / (as_floats(num_shards) * bytes_per_s))
 
 
-def optimizer_bytes(w: Workload) -> FloatArray:
+def optimizer_bytes(
+    w: Workload, *, groups: ParallelGroups | None = None, per_gpu: ParametersPerGpu | None = None
+) -> FloatArray:
     """Return the bytes that an optimizer step moves on the busiest GPU.
 
     Parameters
     ----------
     w : Workload
         n configurations.
+    groups, per_gpu : optional
+        `parallel_groups(w)` and `parameters_per_gpu(w)` where the caller has them already.
 
     Returns
     -------
@@ -152,10 +156,10 @@ def optimizer_bytes(w: Workload) -> FloatArray:
     ``bytes (dense P' / Z + expert P' / Z_e)`` over the largest stage, Z = 1 for ZeRO-0; the gradient passes run
     over what the rank holds of the gradient: all of it for ZeRO stages 0 and 1.
     """
-    first, middle, last = parameters_per_gpu(w)
+    first, middle, last = per_gpu or parameters_per_gpu(w)
     update = optimizer_bytes_per_parameter(optimizer=w.optimizer, grad_bytes=w.grad_bytes)
     passes = gradient_pass_bytes(grad_bytes=w.grad_bytes)
-    expert_shards = parallel_groups(w).expert_shard.size
+    expert_shards = (groups or parallel_groups(w)).expert_shard.size
     sharded, grads_sharded = w.zero_stage >= 1, w.zero_stage >= 2
     update_dense = update / np.where(sharded, w.shard_size, 1.0) + passes / np.where(grads_sharded, w.shard_size, 1.0)
     update_expert = update / np.where(sharded, expert_shards, 1.0)

@@ -112,7 +112,8 @@ def mla_query_up_parameters(
     >>> int(mla_query_up_parameters(hidden_size=7168, num_heads=128, q_lora_rank=1536, qk_head_dim=192))
     37748736
     """
-    return as_floats(np.where(np.equal(q_lora_rank, 0), hidden_size, q_lora_rank) * num_heads * qk_head_dim)
+    width = q_lora_rank + np.equal(q_lora_rank, 0) * hidden_size
+    return as_floats(width * num_heads * qk_head_dim)
 
 
 def mla_key_value_up_parameters(
@@ -207,7 +208,7 @@ def mlp_parameters(*, hidden_size: FloatLike, ffn_hidden_size: FloatLike, gated:
     >>> int(mlp_parameters(hidden_size=4096, ffn_hidden_size=14336, gated=True))
     176160768
     """
-    return as_floats(np.where(gated, 3.0, 2.0) * hidden_size * ffn_hidden_size)
+    return as_floats((2.0 + as_floats(gated)) * hidden_size * ffn_hidden_size)
 
 
 def router_parameters(*, hidden_size: FloatLike, num_experts: FloatLike, has_bias: BoolLike) -> FloatArray:
@@ -238,7 +239,7 @@ def router_parameters(*, hidden_size: FloatLike, num_experts: FloatLike, has_bia
     >>> int(router_parameters(hidden_size=7168, num_experts=256, has_bias=True))
     1835264
     """
-    return as_floats(num_experts * hidden_size + np.where(has_bias, num_experts, 0.0))
+    return as_floats(num_experts * (hidden_size + as_floats(has_bias)))
 
 
 def norm_parameters(*, hidden_size: FloatLike, num_norms: FloatLike, has_bias: BoolLike) -> FloatArray:
@@ -271,7 +272,7 @@ def norm_parameters(*, hidden_size: FloatLike, num_norms: FloatLike, has_bias: B
     >>> int(norm_parameters(hidden_size=4096, num_norms=65, has_bias=False))
     266240
     """
-    return as_floats(np.where(has_bias, 2.0, 1.0) * hidden_size * num_norms)
+    return as_floats((1.0 + as_floats(has_bias)) * hidden_size * num_norms)
 
 
 def embedding_and_head_parameters(*, hidden_size: FloatLike, vocab_size: FloatLike, tied: BoolLike) -> FloatArray:
@@ -302,7 +303,7 @@ def embedding_and_head_parameters(*, hidden_size: FloatLike, vocab_size: FloatLi
     >>> int(embedding_and_head_parameters(hidden_size=4096, vocab_size=128256, tied=False))
     1050673152
     """
-    return as_floats(np.where(tied, 1.0, 2.0) * vocab_size * hidden_size)
+    return as_floats((2.0 - as_floats(tied)) * vocab_size * hidden_size)
 
 
 def gpt_parameters(

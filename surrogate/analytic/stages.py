@@ -40,7 +40,7 @@ def stage_layers(w: Workload) -> StageLayers:
     Returns
     -------
     StageLayers
-        Counts of shape (n,). `middle` is meaningful for pp > 2; below that it is a stage like the others.
+        Counts of shape (n,). `middle` is meaningful for pp > 2; below that it is as large as the last.
 
     Notes
     -----
@@ -59,16 +59,19 @@ def stage_layers(w: Workload) -> StageLayers:
     """
     smallest = np.floor(w.num_layers / w.pp)
     remainder = w.num_layers - smallest * w.pp
-    totals = (smallest + (remainder == w.pp - 1.0) * (remainder > 0.0), smallest + (remainder > 0.0), smallest)
+    totals = (
+        smallest + (remainder == w.pp - 1.0) * (remainder > 0.0),
+        smallest + (remainder > 0.0) * (w.pp > 2.0),
+        smallest,
+    )
     dense_first = w.num_dense_layers <= totals[0]
     dense_share = w.num_dense_layers / w.num_layers
-    single = w.pp == 1.0
 
     def counts(total: FloatArray, leading_dense: FloatArray) -> LayerCounts:
-        dense = np.where(dense_first, leading_dense, total * dense_share)
+        dense = dense_first * leading_dense + ~dense_first * total * dense_share
         return LayerCounts(dense=dense, moe=total - dense)
 
-    elsewhere = np.where(single, w.num_dense_layers, 0.0)
+    elsewhere = (w.pp == 1.0) * w.num_dense_layers
     return StageLayers(
         first=counts(totals[0], w.num_dense_layers),
         middle=counts(totals[1], elsewhere),

@@ -52,7 +52,7 @@ def tensor_parallel_bytes_per_layer(
     >>> [int(tensor_parallel_bytes_per_layer(sequence_parallel=sp, **args)) for sp in (False, True)]
     [469762048, 587202560]
     """
-    factor = 8.0 + np.where(sequence_parallel, 2.0, 0.0) + np.where(full_recompute, 4.0, 0.0)
+    factor = 8.0 + 2.0 * as_floats(sequence_parallel) + 4.0 * as_floats(full_recompute)
     return as_floats(factor * ((tp - 1.0) / as_floats(tp)) * hidden_state_bytes)
 
 
@@ -251,7 +251,8 @@ def pipeline_boundary_bytes(
     >>> int(pipeline_boundary_bytes(scattered=True, **args))
     8388608
     """
-    return as_floats(element_bytes * num_tokens * hidden_size / np.where(scattered, tp, 1.0))
+    shards = 1.0 + as_floats(scattered) * (tp - 1.0)
+    return as_floats(element_bytes * num_tokens * hidden_size / shards)
 
 
 def data_parallel_bytes_per_step(
@@ -290,7 +291,8 @@ def data_parallel_bytes_per_step(
     >>> [float(data_parallel_bytes_per_step(zero_stage=z, **args)) / 1e9 for z in (0, 1)]
     [7.875, 5.90625]
     """
-    moved = np.where(np.equal(zero_stage, 0), 2.0 * as_floats(grad_bytes), grad_bytes + ACTIVATION_BYTES)
+    gathered_or_reduced = ACTIVATION_BYTES + np.equal(zero_stage, 0) * (grad_bytes - ACTIVATION_BYTES)
+    moved = grad_bytes + gathered_or_reduced
     return as_floats(moved * ((num_ranks - 1.0) / as_floats(num_ranks)) * parameters)
 
 
