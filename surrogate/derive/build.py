@@ -9,7 +9,7 @@ import pandas as pd
 from surrogate.derive.columns import derive_columns
 from surrogate.derive.plausibility import utilisation_problems
 from surrogate.errors import FileFormatError, TableError
-from surrogate.schema import check_runs, read_table
+from surrogate.schema import CheckedRuns, check_runs, read_table
 
 
 def load_runs(path: str | Path) -> pd.DataFrame:
@@ -18,12 +18,12 @@ def load_runs(path: str | Path) -> pd.DataFrame:
     Parameters
     ----------
     path : str or Path
-        CSV or parquet; the shipped table and users' own.
+        CSV or parquet; the shipped table or a user's own.
 
     Returns
     -------
     DataFrame
-        Canonical and derived columns, see `derive.derive_columns`.
+        Canonical and derived columns, see `derive_columns`.
 
     Raises
     ------
@@ -31,20 +31,8 @@ def load_runs(path: str | Path) -> pd.DataFrame:
         When the file is missing, empty or not a table.
     TableError
         With every bad row, impossible utilisations included.
-
-    Notes
-    -----
-    A parquet file has no printed digits, so its given `time_rel_rounding` is kept.
     """
-    table = read_table(path)
-    checked = check_runs(table)
-    runs = derive_columns(checked.good, table.loc[checked.good.index])
-    if "time_rel_rounding" in table and Path(path).suffix == ".parquet":
-        runs = runs.assign(time_rel_rounding=checked.good["time_rel_rounding"].fillna(runs["time_rel_rounding"]))
-    problems = sorted([*checked.problems, *utilisation_problems(runs)], key=lambda problem: problem.row)
-    if problems:
-        raise TableError(str(path), problems)
-    return runs
+    return _good_or_raise(check_table(read_table(path)), str(path))
 
 
 def build_runs(sources_dir: str | Path) -> pd.DataFrame:
@@ -71,9 +59,34 @@ def build_runs(sources_dir: str | Path) -> pd.DataFrame:
     if not files:
         raise FileFormatError(f"{sources_dir}: no source tables (*.csv) in this folder")
     table = pd.concat([read_table(file) for file in files], ignore_index=True)
+    return _good_or_raise(check_table(table), str(sources_dir))
+
+
+def check_table(table: pd.DataFrame) -> CheckedRuns:
+    """Return the good rows of a table with derived columns, and every problem, utilisations above 1 included.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `schema.read_table` returns it. Printed digits are only known while cells are text, so a table that
+        holds numbers keeps the `time_rel_rounding` it brings.
+
+    Raises
+    ------
+    InputError
+        When a quantity is given twice, in published and in SI units.
+    """
     checked = check_runs(table)
     runs = derive_columns(checked.good, table.loc[checked.good.index])
-    problems = [*checked.problems, *utilisation_problems(runs)]
-    if problems:
-        raise TableError(str(sources_dir), problems)
-    return runs.reset_index(drop=True)
+    if "time_rel_rounding" in checked.good:
+        given = checked.good["time_rel_rounding"]
+        runs = runs.assign(time_rel_rounding=given.fillna(runs["time_rel_rounding"]))
+    impossible = utilisation_problems(runs)
+    good = runs.drop(index=[problem.row - 1 for problem in impossible])
+    return CheckedRuns(good, sorted([*checked.problems, *impossible], key=lambda problem: problem.row))
+
+
+def _good_or_raise(checked: CheckedRuns, where: str) -> pd.DataFrame:
+    if checked.problems:
+        raise TableError(where, checked.problems)
+    return checked.good.reset_index(drop=True)

@@ -124,4 +124,4 @@ def source_peak_flops_per_s(runs: pd.DataFrame, peak_flops_per_s: FloatArray) ->
         FLOP/s.
     """
     stated = runs["tflops_kind"].str.extract(r"/ (\d+(?:\.\d+)?)$", expand=False).astype(np.float64) * TERA
-    return stated.fillna(pd.Series(peak_flops_per_s, index=runs.index)).to_numpy()
+    return np.where(stated.isna(), peak_flops_per_s, stated)

@@ -53,7 +53,7 @@ SPLIT_COLUMNS: Final = (
     "pp",
     "global_batch_size",
 )
-"""Columns that every row has (`num_experts` as 0 when absent): what an unknown field cannot tell apart stays together."""
+"""Columns that every row has (`num_experts` as 0 when absent): rows that differ only elsewhere stay together."""
 REPEAT_COLUMNS: Final = (
     *_SHAPE,
     *_LAYOUT,
@@ -82,7 +82,6 @@ REPEAT_COLUMNS: Final = (
     "optimizer",
     "cpu_offload",
     "framework",
-    "cluster",
     "variant",
 )
 """Every setting that can change the time; the software version is not among them."""

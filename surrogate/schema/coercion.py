@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from surrogate.errors import InputError
 from surrogate.schema.column import Column, Kind
@@ -116,7 +117,7 @@ def _coerce_flags(values: pd.Series, name: str, findings: Findings) -> pd.Series
 
 
 def _coerce_numbers(values: pd.Series, column: Column, name: str, findings: Findings) -> pd.Series:
-    numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    numbers = _parse_numbers(values)
     unreadable = values.notna().to_numpy() & np.isnan(numbers)
     findings.add(name, "must be a number", unreadable, values)
     infinite = np.isinf(numbers)
@@ -128,3 +129,12 @@ def _coerce_numbers(values: pd.Series, column: Column, name: str, findings: Find
     findings.add(name, "must be a whole number", fractional, values)
     whole = pd.Series(np.where(fractional, np.nan, numbers), index=values.index)
     return whole.astype("Int64")
+
+
+def _parse_numbers(values: pd.Series) -> NDArray[np.float64]:
+    """Return the values as floats, NaN where missing or unreadable; each distinct value is parsed once."""
+    if pd.api.types.is_numeric_dtype(values.dtype):
+        return values.to_numpy(dtype=np.float64, na_value=np.nan)
+    codes, distinct = pd.factorize(values)
+    parsed = pd.to_numeric(pd.Series(distinct), errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.append(parsed, np.nan)[codes]

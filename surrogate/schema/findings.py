@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -31,7 +30,7 @@ class Findings:
     _bad_rows: list[NDArray[np.int64]] = field(default_factory=list)
     _problems: list[RowProblem] = field(default_factory=list)
 
-    def add(self, column: str, rule: str, bad: NDArray[np.bool_], values: pd.Series | Sequence[object]) -> None:
+    def add(self, column: str, rule: str, bad: NDArray[np.bool_], values: pd.Series) -> None:
         """Record that `column` breaks `rule` in the rows where `bad` is true.
 
         Parameters
@@ -42,13 +41,13 @@ class Findings:
             What must hold, as the end of a sentence.
         bad : array of bool, shape (n,)
             Rows that break it.
-        values : sequence of shape (n,)
+        values : Series of shape (n,)
             What was given; only the bad rows are read.
         """
         rows = np.flatnonzero(bad)
         if not rows.size:
             return
-        shown = values.iloc[rows].tolist() if isinstance(values, pd.Series) else [values[row] for row in rows]
+        shown = values.iloc[rows].tolist()
         names = self.run_ids.iloc[rows].tolist()
         self._bad_rows.append(rows)
         self._problems.extend(

@@ -67,7 +67,8 @@ def _read_parquet(file: Path) -> pd.DataFrame:
         reason = str(error).splitlines()[0]
         raise FileFormatError(f"{file}: not a readable parquet file ({reason})") from error
     _refuse_repeated(file, table.column_names)
-    return table.to_pandas().reset_index(drop=True)
+    frame: pd.DataFrame = table.to_pandas()
+    return frame.reset_index(drop=True)
 
 
 def _refuse_repeated(file: Path, names: list[str]) -> None:

@@ -191,8 +191,8 @@ def _check_status(runs: pd.DataFrame, findings: Findings) -> None:
 def _shown_together(runs: pd.DataFrame, names: tuple[str, ...], rows: NDArray[np.bool_]) -> pd.Series:
     """Return the named values of the marked rows as one text per row, empty elsewhere."""
     marked = runs.loc[rows, list(names)]
-    parts = [
-        name + "=" + marked[name].map("{:g}".format, na_action="ignore").astype("str").fillna("NA") for name in names
-    ]
-    joined = parts[0].str.cat(parts[1:], sep=", ") if len(parts) > 1 else parts[0]
+    joined = pd.Series("", index=marked.index, dtype="str")
+    for name in names:
+        value = marked[name].map("{:g}".format, na_action="ignore").astype("str").fillna("NA")
+        joined = joined + ("" if name == names[0] else ", ") + name + "=" + value
     return joined.reindex(runs.index, fill_value="")

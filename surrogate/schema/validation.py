@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -11,12 +12,10 @@ from surrogate.catalog import resolve_accelerator
 from surrogate.errors import RowProblem, TableError, UnknownNameError
 from surrogate.schema.coercion import check_header, coerce, row_names
 from surrogate.schema.column import Column, Kind
-from surrogate.schema.columns import COLUMN_BY_NAME, COLUMNS
+from surrogate.schema.columns import COLUMNS
 from surrogate.schema.findings import HEADER, Findings
 from surrogate.schema.io import read_table
 from surrogate.schema.rules import check_rules
-
-_PERCENT: Final = 100.0
 
 
 class CheckedRuns(NamedTuple):
@@ -28,7 +27,7 @@ class CheckedRuns(NamedTuple):
     """Every broken rule; `RowProblem.row` counts from 1."""
 
 
-def read_runs(path: str) -> pd.DataFrame:
+def read_runs(path: str | Path) -> pd.DataFrame:
     """Read a runs table from CSV or parquet, check it and return its canonical columns.
 
     Parameters
@@ -81,7 +80,7 @@ def validate_runs(table: pd.DataFrame, where: str = "runs") -> pd.DataFrame:
       row 1 (row-1): `num_heads` must be a multiple of tp, got num_heads=32, tp=3
       row 1 (row-1): `num_gpus` must be a multiple of tp*pp*cp, got num_gpus=64, tp=3, pp=1, cp=NA
     """
-    checked = _check(table)
+    checked = check_runs(table)
     if checked.problems:
         raise TableError(where, checked.problems)
     return checked.good
@@ -102,7 +101,7 @@ def split_bad_rows(table: pd.DataFrame, where: str = "runs") -> CheckedRuns:
     TableError
         When the table as a whole is unusable: a required column is missing or a name misspelt.
     """
-    checked = _check(table)
+    checked = check_runs(table)
     header = [problem for problem in checked.problems if problem.run_id == HEADER]
     if header:
         raise TableError(where, header)
@@ -110,11 +109,18 @@ def split_bad_rows(table: pd.DataFrame, where: str = "runs") -> CheckedRuns:
 
 
 def check_runs(table: pd.DataFrame) -> CheckedRuns:
-    """Return the good rows and every problem of a table, those of its header included; never raise for a row."""
-    return _check(table)
+    """Return the good rows and every problem of a table, those of its header included.
 
+    Parameters
+    ----------
+    table : DataFrame
+        As for `validate_runs`.
 
-def _check(table: pd.DataFrame) -> CheckedRuns:
+    Raises
+    ------
+    InputError
+        When a quantity is given twice, in published and in SI units.
+    """
     table = table.reset_index(drop=True)
     findings = Findings(run_ids=row_names(table))
     check_header(table, findings)
@@ -122,7 +128,7 @@ def _check(table: pd.DataFrame) -> CheckedRuns:
     for column in COLUMNS:
         if column.name in runs:
             _check_values(runs[column.name], column, table, findings)
-    _check_required(runs, table, findings)
+    _check_required(table, findings)
     accelerators = _resolve_accelerators(runs["accelerator"], findings)
     check_rules(runs, findings)
     runs = runs.assign(accelerator=accelerators, dp=runs["dp"].fillna(_implied_dp(runs)))
@@ -142,7 +148,7 @@ def _check_values(values: pd.Series, column: Column, table: pd.DataFrame, findin
     if column.kind is Kind.FLAG:
         return
     numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    given = table[name] if name in table else values
+    given = table.get(name, values)
     if column.positive:
         findings.add(name, "must be above 0", numbers <= 0.0, given)
     if column.lower is not None:
@@ -158,7 +164,7 @@ def _upper_rule(column: Column) -> str:
     return f"must be at most {column.upper:g}"
 
 
-def _check_required(runs: pd.DataFrame, table: pd.DataFrame, findings: Findings) -> None:
+def _check_required(table: pd.DataFrame, findings: Findings) -> None:
     """Record empty cells of the columns that a prediction needs; unreadable cells are recorded already."""
     for name in (column.name for column in COLUMNS if column.required):
         if name in table:
@@ -181,21 +187,3 @@ def _implied_dp(runs: pd.DataFrame) -> pd.Series:
     """Return num_gpus // (tp*pp*cp), NA where a factor is missing or zero."""
     factors = runs["tp"] * runs["pp"] * runs["cp"].fillna(1)
     return runs["num_gpus"] // factors.mask(factors < 1)
-
-
-def describe_column(name: str) -> str:
-    """Return one line on a column: kind, unit, bounds and meaning.
-
-    Examples
-    --------
-    >>> describe_column("tp")
-    'tp: Int64, at least 1, required: tensor parallel size'
-    """
-    column = COLUMN_BY_NAME[name]
-    parts = [column.kind.value, column.unit]
-    parts += ["above 0"] if column.positive else []
-    parts += [f"at least {column.lower:g}"] if column.lower is not None else []
-    parts += [f"at most {column.upper:g}"] if column.upper is not None else []
-    parts += ["one of " + "|".join(column.allowed)] if column.allowed else []
-    parts += ["required"] if column.required else []
-    return f"{name}: {', '.join(part for part in parts if part)}: {column.meaning}"
