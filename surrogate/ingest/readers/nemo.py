@@ -1,0 +1,102 @@
+"""NeMo: the progress bar of NeMo 1 and the `Training epoch 0, iteration 1/19 | ...` lines of NeMo 2."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from surrogate.ingest.lines import Line
+from surrogate.ingest.numbers import is_known, parse_positive
+from surrogate.ingest.readers.base import Field, PatternReader, field
+from surrogate.ingest.records import Event, Mark, StepRecord
+from surrogate.units import TERA
+
+_BAR: Final = re.compile(
+    r"Epoch (?P<epoch>\d+):?[^|\[]*?(?:\|[^|]*\|\s*|:\s*)(?P<step>\d+)(?:/(?P<total>\d+|\?)|it) \[(?P<elapsed>[\d:]+)"
+)
+_LINE: Final = re.compile(r"Training epoch (?P<epoch>\d+), iteration (?P<iteration>\d+)/\d+ \|")
+_GLOBAL_STEP: Final = re.compile(r"global_step[:=] ?(\d+)(?![\d.]*e)")
+
+
+class NemoReader(PatternReader):
+    """NVIDIA NeMo, both styles."""
+
+    name = "nemo"
+    framework = "nemo"
+    needles: ClassVar[tuple[bytes, ...]] = (
+        b"train_step_timing in s", b"Validation DataLoader", b"Validation: iteration", b"heckpoint save for",
+    )  # fmt: skip
+    start = re.compile(rf"{_LINE.pattern}|{_BAR.pattern.replace('<epoch>', '<epoch1>')}")
+    fields: ClassVar[dict[str, Field]] = {
+        "time_s": field(r"train_step_timing in s[:=] ?([\d.e+-]+)"),
+        "flops_per_s": field(r"TFLOPS_per_GPU[:=] ?([\d.e+-]+)", TERA),
+        "global_batch_size": field(r"global_batch_size[:=] ?(\d+)"),
+        "consumed_samples": field(r"consumed_samples[:=] ?([\d.e+]+)"),
+    }
+    loss = re.compile(r"reduced_train_loss[:=] ?([\d.e+-]+)")
+
+    def __init__(self) -> None:
+        self._epoch = 0
+        self._offset = 0
+        self._last = 0
+
+    def read(self, line: Line) -> Iterator[Event]:
+        """Step records with their number within the run; validation and checkpoint marks."""
+        if "train_step_timing in s" not in line.text:
+            yield Mark("checkpoint" if "heckpoint" in line.text else "evaluation")
+            return
+        yield from (event for event in super().read(line) if isinstance(event, Mark) or is_known(event.time_s))
+
+    def record(self, piece: str, match: re.Match[str], prefix: str) -> StepRecord:
+        """Number the step: epochs restart the printed counter."""
+        record = super().record(piece, match, prefix)
+        is_bar = match["epoch"] is None
+        epoch = int(match["epoch1"] if is_bar else match["epoch"])
+        printed = _GLOBAL_STEP.search(piece)
+        if is_bar:
+            record.step = self._continued(epoch, int(match["step"]))
+            record.loss = ""  # bars are redrawn with another loss for the same step
+        else:
+            record.step = int(printed[1]) if printed else self._continued(epoch, int(match["iteration"]) + 1)
+        record.total = None
+        return record
+
+    def _continued(self, epoch: int, count: int) -> int:
+        if epoch != self._epoch:
+            self._offset = self._offset + self._last if epoch > self._epoch else 0
+            self._epoch = epoch
+        self._last = count
+        return self._offset + count
+
+
+class MaxTextReader(PatternReader):
+    """Google MaxText."""
+
+    name = "maxtext"
+    framework = "maxtext"
+    needles: ClassVar[tuple[bytes, ...]] = (b"completed step: ", b"eval metrics after step", b"checkpoint for step")
+    start = re.compile(r"completed step: (?P<step>\d+),")
+    loss = re.compile(r"\bloss: ([\d.naif]+)")
+    fields: ClassVar[dict[str, Field]] = {
+        "time_s": field(r"seconds: ([\d.]+),"),
+        "flops_per_s": field(r"TFLOP/s(?:/device)?: ([\d.]+),", TERA),
+        "tokens_per_s_per_gpu": field(r"Tokens/s/device: ([\d.]+),"),
+        "memory_bytes": field(r"peak_memory: ([\d.]+)"),
+    }
+    _weights: Final = re.compile(r"total_weights: (\d+)")
+
+    def read(self, line: Line) -> Iterator[Event]:
+        """Step records; what is averaged over an evaluation is marked."""
+        if "completed step:" not in line.text:
+            yield Mark("evaluation" if "eval" in line.text else "checkpoint")
+            return
+        yield from super().read(line)
+
+    def record(self, piece: str, match: re.Match[str], prefix: str) -> StepRecord:
+        """Count devices: tokens of the batch over tokens per second and device."""
+        record = super().record(piece, match, prefix)
+        weights = self._weights.search(piece)
+        if weights is not None and is_known(record.time_s) and is_known(record.tokens_per_s_per_gpu):
+            record.tokens_per_s = parse_positive(weights[1]) / record.time_s
+        return record
