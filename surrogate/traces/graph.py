@@ -25,6 +25,7 @@ class Dependency(IntEnum):
     LAUNCH = 2
     STREAM_ORDER = 3
     EVENT_WAIT = 4
+    CONTENTION = 5
 
 
 class Edges(NamedTuple):

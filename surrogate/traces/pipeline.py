@@ -13,16 +13,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import orjson
 
+from surrogate.analytic.pipeline_events import stage_order
+from surrogate.analytic.workload import Schedule
 from surrogate.errors import FileFormatError
 from surrogate.traces.columns import FloatArray, json_object
-from surrogate.traces.schedule import (
-    PipelineTimeline,
-    PipelineTimes,
-    ScheduleName,
-    StageTask,
-    rank_order,
-    simulate_pipeline,
-)
+from surrogate.traces.schedule import PipelineStep, PipelineTimes, simulate_step
 from surrogate.units import MILLI
 
 RANK_FILE: Final = re.compile(r"^pp_rank_(\d+)\.json$")
@@ -39,7 +34,7 @@ class MeasuredPipeline(NamedTuple):
 
     path: Path
     times: PipelineTimes
-    schedule: ScheduleName
+    schedule: Schedule
     step_s: float
     num_iterations: int
 
@@ -50,7 +45,7 @@ class PipelineReplay(NamedTuple):
     measured_s: float
     simulated_s: float
     textbook_s: float
-    timeline: PipelineTimeline
+    timeline: PipelineStep
 
     @property
     def relative_error(self) -> float:
@@ -80,7 +75,7 @@ def read_pipeline(folder: Path) -> MeasuredPipeline:
     passes = {each.forward_s.shape[1] for each in ranks}
     if len(passes) != 1 or not isinstance(vp, int) or vp < 1 or (num_passes := passes.pop()) % vp:
         raise FileFormatError(f"{folder}: the ranks differ in their number of micro-batches, or vp_size={vp} does not divide it")
-    schedule = ScheduleName.ONE_F_ONE_B if vp == 1 else ScheduleName.INTERLEAVED
+    schedule = Schedule.ONE_F_ONE_B if vp == 1 else Schedule.INTERLEAVED
     shape = (len(ranks), vp, num_passes // vp)
     return MeasuredPipeline(
         path=folder,
@@ -94,7 +89,7 @@ def read_pipeline(folder: Path) -> MeasuredPipeline:
 def replay_pipeline(measured: MeasuredPipeline) -> PipelineReplay:
     """Simulate a measured pipeline from its median pass times and compare with its measured step."""
     times = measured.times
-    timeline = simulate_pipeline(times, measured.schedule)
+    timeline = simulate_step(times, measured.schedule)
     p, v, m = times.forward_s.shape
     pass_s = v * float(np.mean(np.median(times.forward_s, axis=(1, 2)) + np.median(times.backward_s, axis=(1, 2))))
     return PipelineReplay(measured.step_s, timeline.step_s, (m + (p - 1) / v) * pass_s, timeline)
@@ -133,15 +128,16 @@ def _read_rank(file: Path) -> _RankTimes:
     )
 
 
-def _pipeline_times(ranks: list[_RankTimes], schedule: ScheduleName, shape: tuple[int, int, int]) -> PipelineTimes:
+def _pipeline_times(ranks: list[_RankTimes], schedule: Schedule, shape: tuple[int, int, int]) -> PipelineTimes:
     """Medians over iterations, put at (rank, chunk, micro-batch) by the schedule's order of execution."""
     forward, backward = np.zeros(shape), np.zeros(shape)
+    p, v, m = shape
     for rank, each in enumerate(ranks):
-        order = rank_order(schedule, rank, shape)
-        for target, measured, is_forward in ((forward, each.forward_s, True), (backward, each.backward_s, False)):
-            tasks: list[StageTask] = [task for task in order if task.forward is is_forward]
-            chunks, micro_batches = [task.chunk for task in tasks], [task.micro_batch for task in tasks]
-            target[rank, chunks, micro_batches] = np.median(measured, axis=0)
+        order = stage_order(schedule=schedule, stage=rank, num_microbatches=m, pp=p, vp=v)
+        for target, measured, backward_pass in ((forward, each.forward_s, False), (backward, each.backward_s, True)):
+            own = [operation for operation in order if operation.backward is backward_pass]
+            places = ([operation.chunk for operation in own], [operation.microbatch for operation in own])
+            target[rank][places] = np.median(measured, axis=0)
     busiest = max(ranks, key=lambda each: float(each.forward_s.sum() + each.backward_s.sum()))
     # The rank with the most work never waits for input in the steady phase: its gaps are its sends.
     send_s = max(float(np.median(busiest.gap_s)), 0.0) if len(ranks) > 1 else 0.0

@@ -156,8 +156,8 @@ def _synchronisations(
         awaited = max([*(ends.get(stream, 0) for stream in streams), *tasks.end_ns[list(wait.tasks)].tolist()], default=0)
         residual = 0
         if awaited > start:
-            residual = max(end - awaited, 0)
-            own[task] = min(own[task], residual)
+            residual = end - awaited
+            own[task] = min(own[task], max(residual, 0))
         processors = tuple(stream + num_lanes for stream in streams)
         syncs.append(Synchronisation(task, processors, tuple(t + len(own) for t in wait.tasks), residual))
     return syncs, own

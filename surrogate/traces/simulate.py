@@ -69,7 +69,7 @@ class _Simulation:
             self.syncs[sync.task].append(sync)
         self.call_of = {task: call for call, each in enumerate(graph.collectives) for task in each.tasks}
         self.absent_members = [len(each.tasks) for each in graph.collectives]
-        self.last_launched: dict[int, int] = {}
+        self.last_launched = _launched_before(graph)
         self.waiting_for: dict[int, list[int]] = defaultdict(list)
         self.pending: dict[int, int] = {}
         self.awaited: dict[int, list[tuple[int, int]]] = {}
@@ -164,3 +164,20 @@ def _successors(graph: TaskGraph) -> tuple[list[list[tuple[int, int]]], list[lis
     for source, target, kind, lag in zip(*columns, strict=True):
         (at_start if kind == Dependency.LAUNCH else at_end)[source].append((target, lag))
     return at_start, at_end
+
+
+def _launched_before(graph: TaskGraph) -> dict[int, int]:
+    """Last task of each stream that no call of the trace launched: it was in flight when the trace began."""
+    unlaunched = graph.is_device.copy()
+    unlaunched[graph.edges.target[graph.edges.kind == Dependency.LAUNCH]] = False
+    before: dict[int, int] = {}
+    closed: set[int] = set()
+    for task in np.flatnonzero(graph.is_device).tolist():
+        stream = int(graph.processor[task])
+        if stream in closed:
+            continue
+        if unlaunched[task]:
+            before[stream] = task
+        else:
+            closed.add(stream)
+    return before

@@ -42,7 +42,7 @@ class DeviceTasks(NamedTuple):
     end_ns: IntArray
     launch_row: IntArray
     launch_ns: IntArray
-    """Start of the launch call; the task's own start where no launch is recorded."""
+    """Start of the launch call; 0, before all calls of the trace, where none is recorded."""
     first: IntArray
     """First task of each stream code, with d at the end."""
 
@@ -83,7 +83,7 @@ def device_tasks(trace: Trace, launches: IntArray) -> DeviceTasks:
         start_ns=start,
         end_ns=trace.end_ns[rows],
         launch_row=launch,
-        launch_ns=np.where(launch == ABSENT, start, trace.start_ns[launch]),
+        launch_ns=np.where(launch == ABSENT, 0, trace.start_ns[launch]),
         first=np.searchsorted(code, np.arange(pairs.shape[1] + 1)),
     )
 
@@ -194,18 +194,22 @@ def _recorded_pair(
     if ABSENT in (waiting_stream, source_stream) or not len(calls) or not len(waiting):
         return None
     source = tasks.last_launched(source_stream, int(trace.start_ns[calls[0]]))
-    return None if source == ABSENT else (source, int(waiting[0]))
+    return None if source == ABSENT or tasks.start_ns[source] >= tasks.start_ns[waiting[0]] else (source, int(waiting[0]))
 
 
 def _inferred_pair(tasks: DeviceTasks, moment_ns: int, following: IntArray) -> tuple[int, int] | None:
     if not len(following):
         return None
     waiting = int(following[0])
-    latest = int(tasks.start_ns[waiting]) + ROUNDING_NS
+    start = int(tasks.start_ns[waiting])
     candidates = [
         tasks.last_launched(stream, moment_ns)
         for stream in range(tasks.num_streams)
         if stream != tasks.stream[waiting] and tasks.device[tasks.first[stream]] == tasks.device[waiting]
     ]
-    possible = [(int(tasks.end_ns[task]), task) for task in candidates if task != ABSENT and tasks.end_ns[task] <= latest]
+    possible = [
+        (int(tasks.end_ns[task]), task)
+        for task in candidates
+        if task != ABSENT and tasks.end_ns[task] <= start + ROUNDING_NS and tasks.start_ns[task] < start
+    ]
     return (max(possible)[1], waiting) if possible else None
