@@ -54,7 +54,7 @@ def _read_csv(file: Path) -> pd.DataFrame:
     try:
         table = pd.read_csv(file, dtype="str", header=None, keep_default_na=False, na_values=MISSING_TEXTS)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise FileFormatError(f"{file}: not a readable CSV file ({error})") from error
+        raise FileFormatError(f"{file}: not a readable CSV file ({str(error).strip()})") from error
     names = [str(name).strip() for name in table.iloc[0].fillna("")]
     _refuse_repeated(file, names)
     return table.iloc[1:].set_axis(names, axis="columns").reset_index(drop=True)

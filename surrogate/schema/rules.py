@@ -60,7 +60,7 @@ RULES: Final = (
         column="num_gpus",
         text="must equal tp*pp*cp*dp",
         shown=("num_gpus", "tp", "pp", "cp", "dp"),
-        broken=lambda n: _model_parallel(n) * n["dp"] - n["num_gpus"] != 0,
+        broken=lambda n: np.abs(_model_parallel(n) * n["dp"] - n["num_gpus"]) > 0.0,
     ),
     Rule(
         column="num_gpus",

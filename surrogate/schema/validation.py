@@ -72,7 +72,7 @@ def validate_runs(table: pd.DataFrame, where: str = "runs") -> pd.DataFrame:
     >>> run = {"num_layers": 32, "hidden_size": 4096, "num_heads": 32, "seq_len": 8192, "accelerator": "h100",
     ...        "num_gpus": 64, "global_batch_size": 128, "tp": 8, "pp": 1, "inter_node_gbps": 3200}
     >>> runs = validate_runs(pd.DataFrame([run]))
-    >>> runs["dp"].item(), runs["accelerator"].item(), runs["inter_node_bytes_per_s"].item()
+    >>> int(runs["dp"][0]), runs["accelerator"][0], float(runs["inter_node_bytes_per_s"][0])
     (8, 'H100-80GB', 400000000000.0)
     >>> validate_runs(pd.DataFrame([run | {"tp": 3}]), "mine")
     Traceback (most recent call last):
