@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from surrogate.catalog.files import Row, optional_float, optional_int, read_table, split_list
+from surrogate.catalog.files import Row, optional_float, optional_int, read_table, scaled, split_list
 from surrogate.catalog.names import NameIndex, build_index
 from surrogate.catalog.user_files import user_catalog_path, with_user_rows
 from surrogate.units import BYTES_PER_S_PER_GBIT_PER_S, GIB, GIGA, MEGA, TERA
@@ -71,8 +71,8 @@ def accelerator_from_row(row: Row) -> Accelerator:
         vendor=row["vendor"],
         architecture=row["architecture"],
         form=row["form"],
-        hbm_bytes=float(row["hbm_gib_usable"]) * GIB,
-        hbm_bytes_per_s=float(row["hbm_gbytes_per_s"]) * GIGA,
+        hbm_bytes=scaled(row["hbm_gib_usable"], GIB),
+        hbm_bytes_per_s=scaled(row["hbm_gbytes_per_s"], GIGA),
         fp32_flops_per_s=optional_float(row["fp32_tflops_per_s"], TERA),
         tf32_flops_per_s=optional_float(row["tf32_tflops_per_s"], TERA),
         bf16_flops_per_s=optional_float(row["bf16_tflops_per_s"], TERA),
@@ -82,12 +82,12 @@ def accelerator_from_row(row: Row) -> Accelerator:
         int8_flops_per_s=optional_float(row["int8_tops_per_s"], TERA),
         fast_link=row["fast_link"],
         fast_topology=row["fast_topology"],
-        fast_link_bytes_per_s=float(row["fast_link_gbytes_per_s"]) * GIGA,
+        fast_link_bytes_per_s=scaled(row["fast_link_gbytes_per_s"], GIGA),
         fast_domain_gpus=int(row["fast_domain_gpus"]),
         gpus_per_node=int(row["gpus_per_node"]),
-        nic_bytes_per_s=float(row["nic_gbit_per_s"]) * BYTES_PER_S_PER_GBIT_PER_S,
+        nic_bytes_per_s=scaled(row["nic_gbit_per_s"], BYTES_PER_S_PER_GBIT_PER_S),
         host_link=row["host_link"],
-        host_link_bytes_per_s=float(row["host_link_gbytes_per_s"]) * GIGA,
+        host_link_bytes_per_s=scaled(row["host_link_gbytes_per_s"], GIGA),
         sm_count=optional_int(row["sm_count"]),
         boost_hz=optional_float(row["boost_mhz"], MEGA),
         tdp_w=optional_float(row["tdp_w"]),

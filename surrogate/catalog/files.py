@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from decimal import Decimal
 from importlib.resources import files
 
 Row = dict[str, str]
@@ -31,9 +32,27 @@ def split_list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(";") if part.strip())
 
 
-def optional_float(text: str, scale: float = 1.0) -> float | None:
-    """Return ``text * scale``, or None for an empty cell (not published or not supported)."""
-    return float(text) * scale if text else None
+def scaled(text: str, unit: float) -> float:
+    """Return a printed number in SI, exact to the last digit.
+
+    Parameters
+    ----------
+    text : str
+        A decimal number.
+    unit : float
+        Size of its unit in SI.
+
+    Examples
+    --------
+    >>> scaled("8.03", 1e9), 8.03 * 1e9
+    (8030000000.0, 8029999999.999999)
+    """
+    return float(Decimal(text) * Decimal(unit))
+
+
+def optional_float(text: str, unit: float = 1.0) -> float | None:
+    """Return `scaled`, or None for an empty cell (not published or not supported)."""
+    return scaled(text, unit) if text else None
 
 
 def optional_int(text: str) -> int | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from surrogate.catalog.accelerators import resolve_accelerator
-from surrogate.catalog.files import flag, read_table, split_list
+from surrogate.catalog.files import flag, read_table, scaled, split_list
 from surrogate.catalog.names import NameIndex, build_index
 from surrogate.units import BYTES_PER_S_PER_GBIT_PER_S, GIGA
 
@@ -43,7 +43,7 @@ def load_interconnects() -> dict[str, Interconnect]:
             aliases=split_list(row["aliases"]),
             scope=row["scope"],
             kind=row["kind"],
-            bytes_per_s=float(row["gbit_per_s_one_direction"]) * BYTES_PER_S_PER_GBIT_PER_S,
+            bytes_per_s=scaled(row["gbit_per_s_one_direction"], BYTES_PER_S_PER_GBIT_PER_S),
             all_to_all=flag(row["all_to_all"]),
             date=row["date"],
             verified=row["verified"],

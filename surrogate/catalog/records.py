@@ -132,7 +132,7 @@ def _cell(value: object) -> str:
 
 
 def _input_error(kind: str, entry: Mapping[str, object], error: ValidationError, columns: list[str]) -> InputError:
-    first = error.errors()[0]
+    first = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")  # a typo explains the rest
     key = str(first["loc"][0])
     field = f"{kind}.{entry.get('name')}.{key}"
     if first["type"] == "extra_forbidden":

@@ -40,6 +40,9 @@ _WINDOWED_BY_DEFAULT: Final = {
     "gemma3": _GEMMA3_WINDOWED,
     "gemma3_text": _GEMMA3_WINDOWED,
 }
+_GEMMA3_DEFAULTS: Final = {"vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256}
+_DEFAULTS: Final[dict[str, dict[str, object]]] = {"gemma3": _GEMMA3_DEFAULTS, "gemma3_text": _GEMMA3_DEFAULTS}
+"""Values that configs of a family leave out because its class defines them."""
 _WINDOW_ONLY_IF_SWITCHED_ON: Final = frozenset({"qwen2", "qwen2_moe", "qwen3", "qwen3_moe"})
 _WINDOWED_LAYER_TYPES: Final = frozenset({"sliding_attention", "chunked_attention"})
 
@@ -71,6 +74,7 @@ def model_fields(config: Config, *, name: str = "") -> Fields:
     """
     language = _language_part(config)
     family = str(language.get("model_type", config.get("model_type", "")))
+    language = {**_DEFAULTS.get(family, {}), **language}
     if language.get("is_encoder_decoder") or family in ("t5", "mamba", "mamba2", "rwkv", "bert"):
         raise InputError("model_type", "must be a decoder-only transformer", family, "spell the architecture out")
     fields: Fields = {
