@@ -21,7 +21,7 @@ _LONGEST_LINE_BYTES: Final = int(MIB)
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
 # Escape sequences, and the brackets that stay behind when a web page or an editor has eaten the escape byte.
-_ANSI: Final = re.compile(r"(?:\x1b\[|\x9b)[0-9;?]*[A-Za-z]|(?<!\w)\[[0-9;]{1,5}m|\[0m")
+_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|(?<!\w)\[[0-9;]{1,5}m|\[0m")
 
 
 class Line(NamedTuple):
@@ -42,7 +42,7 @@ class Line(NamedTuple):
 def clean_text(raw: bytes) -> str:
     """Decode one line and drop terminal colours."""
     text = raw.decode("utf-8", errors="replace")
-    return _ANSI.sub("", text) if "\x1b" in text or "\x9b" in text or "[0m" in text else text
+    return _ANSI.sub("", text) if b"\x1b" in raw or b"[0m" in raw else text
 
 
 def open_log(path: Path) -> IO[bytes]:

@@ -11,11 +11,13 @@ from surrogate.ingest.detect import detect_reader, reader_by_name
 from surrogate.ingest.lines import Line, read_blocks, select_lines
 from surrogate.ingest.printed import DUMP_NEEDLES, HEADER_BYTES, HEADER_NEEDLES, printed_settings
 from surrogate.ingest.readers import LogReader
-from surrogate.ingest.records import Event, Mark, Settings, StepRecord
+from surrogate.ingest.readers.base import PatternReader
+from surrogate.ingest.records import Event, Mark, Settings
 from surrogate.ingest.report import LogReport, LogRun, Scalar
 from surrogate.ingest.summary import summarise_run
 from surrogate.ingest.tracker import RunTracker
 
+_HEADER_RECORDS: Final = 200
 _SHARED_COLUMNS: Final = (
     "accelerator", "num_gpus", "gpus_per_node", "seq_len", "num_layers", "hidden_size", "num_heads", "num_kv_heads",
     "ffn_hidden_size", "vocab_size", "model_name",
@@ -50,7 +52,9 @@ def read_log(path: str | Path, format: str | None = None, known: Mapping[str, Sc
     factory = reader_by_name(format) if format is not None else detect_reader(path)
     reader = factory() if factory is not None else None
     tracker = RunTracker()
-    for event in _events(path, reader):
+    if isinstance(reader, PatternReader):
+        reader.wanted = tracker.wants
+    for event in _events(path, reader, tracker):
         tracker.add(event)
     name = reader.name if reader is not None else ""
     framework = reader.framework if reader is not None else ""
@@ -70,38 +74,34 @@ def _nothing_found(name: str) -> str:
     return "no training progress of a known format; --format forces one"
 
 
-def _events(path: Path, reader: LogReader | None) -> Iterator[Event]:
+def _events(path: Path, reader: LogReader | None, tracker: RunTracker) -> Iterator[Event]:
     """Events of the whole file in order: the reader's, printed settings and out-of-memory reports."""
     needles = (*(reader.needles if reader is not None else ()), *oom.NEEDLES, *DUMP_NEEDLES)
-    in_header = True
-
-    def blocks() -> Iterator[bytes]:
-        nonlocal in_header
-        done = 0
-        for block in read_blocks(path):
-            in_header = done < HEADER_BYTES
-            done += len(block)
-            yield block
-
-    for block in blocks():
-        wanted = (*needles, *HEADER_NEEDLES) if in_header else needles
-        for line in select_lines([block], wanted):
-            yield from _line_events(line, reader)
+    done = 0
+    for block in read_blocks(path):
+        run = tracker.current
+        in_header = done < HEADER_BYTES and (run is None or run.num_records < _HEADER_RECORDS)
+        done += len(block)
+        for line in select_lines([block], (*needles, *HEADER_NEEDLES) if in_header else needles):
+            yield from _line_events(line, reader, in_header=in_header)
     if reader is not None:
         yield from reader.finish()
 
 
-def _line_events(line: Line, reader: LogReader | None) -> Iterator[Event]:
-    is_step = False
+def _line_events(line: Line, reader: LogReader | None, *, in_header: bool) -> Iterator[Event]:
     if reader is not None:
-        for event in reader.read(line):
-            is_step = is_step or isinstance(event, StepRecord)
-            yield event
-    if is_step:
-        return
+        yield from reader.read(line)
+        if _is_step_line(line.text, reader):
+            return
     report = oom.read_oom(line.text)
     if report is not None:
         yield Mark("oom" if report[0] == "oom" else "note", report[1])
-    settings = printed_settings(line.text)
-    if settings:
-        yield Settings(settings)
+    if in_header or "......" in line.text:
+        settings = printed_settings(line.text)
+        if settings:
+            yield Settings(settings)
+
+
+def _is_step_line(text: str, reader: LogReader) -> bool:
+    """Step lines name batch sizes too, which are not the configuration."""
+    return isinstance(reader, PatternReader) and reader.start.search(text) is not None

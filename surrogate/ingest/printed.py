@@ -90,11 +90,14 @@ _SWITCHES: Final = (
 )
 
 HEADER_NEEDLES: Final[tuple[bytes, ...]] = (
-    *(key.encode() for key in SYNONYMS),
-    *(key.replace("_", "-").encode() for key in SYNONYMS if "_" in key),
-    b"NVIDIA ", b"Tesla V", b"Instinct MI", b"version", b"local batch size", b"device mesh", b"device_mesh",
-    b"activation checkpointing", b"Float8", b"with torch.compile", b"dp=", b"pp=", b"tp=",
+    b"size", b"layer", b"head", b"embd", b"d_model", b"_groups", b"seq", b"experts", b"fp16", b"bf16", b"fp8",
+    b"precision", b"granularity", b"checkpoint", b"gpus", b"nodes", b"nproc", b"devices", b"degree", b"accumulation",
+    b"swiglu", b"distributed_optimizer", b"distributed-optimizer", b"zero_stage", b"flash", b"overlap", b"topk",
+    b"per_tok", b"kv_channels", b"max_target_length",
+    b"NVIDIA ", b"Tesla V", b"Instinct MI", b"version", b"device mesh", b"device_mesh", b"activation checkpointing",
+    b"Float8", b"with torch.compile", b"dp=", b"pp=", b"tp=",
 )  # fmt: skip
+"""One of these is in every spelling that is looked for: fewer byte searches than one for each key."""
 
 
 def printed_settings(text: str) -> dict[str, str]:

@@ -20,7 +20,8 @@ from typing import Final
 from surrogate.ingest.numbers import is_known
 from surrogate.ingest.records import Mark, Settings, StepRecord
 
-_MOST_RECORDS: Final = 2**16
+_MOST_RECORDS: Final = 2**14
+_MEMORY_SETTLED: Final = 1000  # records after which another rank's copy is not searched for a higher peak
 _RECENT_STEPS: Final = 512
 _COPY_TOLERANCE: Final = 0.05  # ranks of one step end together
 _TAGGED_TOLERANCE: Final = 0.5  # another rank's prefix on the same step needs less proof
@@ -55,6 +56,7 @@ class RunLogData:
     copies: int = 0
     stride: int = 1
     last: StepRecord | None = None
+    last_full: StepRecord | None = None
     first_step: int | None = None
     recent: dict[int, StepRecord] = field(default_factory=dict)
     disturbance: str = ""
@@ -66,7 +68,7 @@ class RunLogData:
 
     def add(self, record: StepRecord) -> None:
         """Append a record that belongs to this run and advances it."""
-        _complete(record, self.last)
+        _complete(record, self.last, self.last_full)
         record.disturbed = record.disturbed or self.disturbance or ("skipped" if record.skipped > 0 else "")
         self.disturbance = ""
         if not self.segments:
@@ -78,6 +80,15 @@ class RunLogData:
                 self._thin()
         self.num_records += 1
         self.note_memory(record)
+        self._advance(record)
+        self.last_full = record
+
+    def add_uncounted(self, record: StepRecord) -> None:
+        """Advance by a record that thinning leaves out."""
+        self.num_records += 1
+        self._advance(record)
+
+    def _advance(self, record: StepRecord) -> None:
         self.tags.add(record.tag)
         self._remember(record)
         self.last = record
@@ -99,15 +110,17 @@ def _memory_of(mark: Mark) -> StepRecord:
     return StepRecord(memory_bytes=float(mark.text), memory_kind="allocated")
 
 
-def _complete(record: StepRecord, before: StepRecord | None) -> None:
-    """Fill the number of steps and the clock time per step from the record before."""
+def _complete(record: StepRecord, before: StepRecord | None, full: StepRecord | None) -> None:
+    """Fill the number of steps since the record before, and the clock time per step since the last full one."""
     if before is None or record.step is None or before.step is None or record.step <= before.step:
         record.steps = record.steps or 1
         return
     record.steps = record.steps or record.step - before.step
-    for now, then in ((record.elapsed_s, before.elapsed_s), (record.clock_s, before.clock_s)):
+    if full is None or full.step is None or full.step >= record.step:
+        return
+    for now, then in ((record.elapsed_s, full.elapsed_s), (record.clock_s, full.clock_s)):
         if now - then > 0 and not is_known(record.wall_s):
-            record.wall_s = (now - then) / (record.step - before.step)
+            record.wall_s = (now - then) / (record.step - full.step)
 
 
 def _agree(one: float, other: float, tolerance: float) -> bool:
@@ -151,6 +164,23 @@ class RunTracker:
         else:
             self._add_mark(event)
 
+    def wants(self, record: StepRecord) -> bool:
+        """Whether the rest of a record must be read: not of a rank's copy, nor of what thinning leaves out."""
+        run = self.current
+        if run is None or run.last is None or record.step is None or run.last.step is None or record.fresh_run:
+            return True
+        if record.step > run.last.step:
+            is_plain = not (self._pending or self._pending_marks or run.disturbance or self._is_other_job(run, record))
+            if is_plain and run.stride > 1 and run.num_records % run.stride:
+                run.add_uncounted(record)
+                return False
+            return True
+        seen = run.recent.get(record.step)
+        if seen is None or run.num_records < _MEMORY_SETTLED or not _is_copy(record, seen):
+            return True
+        run.copies += 1
+        return False
+
     def finish(self) -> list[RunLogData]:
         """Close the last run and return all of them, merged over ranks."""
         if self.runs:
@@ -185,7 +215,7 @@ class RunTracker:
         elif mark.kind in ("evaluation", "checkpoint"):
             run.disturbance = mark.kind
         elif mark.kind == "restart":
-            run.last = None
+            run.last = run.last_full = None
             if run.records and run.segments[-1] != len(run.records):
                 run.segments.append(len(run.records))
         else:
@@ -221,7 +251,7 @@ class RunTracker:
             return
         run.segments.append(len(run.records))
         run.recent = {}
-        run.last = None
+        run.last = run.last_full = None
         self._flush_pending(run)
         run.add(record)
 

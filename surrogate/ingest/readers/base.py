@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import ClassVar, Final, NamedTuple, Protocol
 
 from surrogate.ingest.lines import Line
@@ -59,7 +59,9 @@ class PatternReader:
     """A reader whose records sit on one line each.
 
     `start` finds the beginning of a record (groups `step` and, if printed, `total`), so records joined on one line
-    are told apart; `fields` names attributes of :class:`StepRecord`.
+    are told apart; `fields` names attributes of :class:`StepRecord`. A record is read in two parts: `opening` reads
+    what tells it from others (counter, `primary` value, loss, rank), and only if the tracker then wants it, as more
+    than a copy by another rank or one of a million, `complete` reads the other fields.
     """
 
     name: ClassVar[str] = ""
@@ -69,36 +71,67 @@ class PatternReader:
     start: ClassVar[re.Pattern[str]]
     fields: ClassVar[Mapping[str, Field]] = {}
     loss: ClassVar[re.Pattern[str] | None] = None
+    primary: ClassVar[str] = "time_s"
+
+    def __init__(self) -> None:
+        self.wanted: Callable[[StepRecord], bool] = _always
 
     def read(self, line: Line) -> Iterator[Event]:
         """Records of one line."""
-        matches = list(self.start.finditer(line.text))
-        ends = [match.start() for match in matches[1:]] + [len(line.text)]
+        text = line.text
+        matches = list(self.start.finditer(text))
         for index, match in enumerate(matches):
-            prefix = line.text[: match.start()] if index == 0 else ""
-            yield self.record(line.text[match.start() : ends[index]], match, prefix)
+            piece = text if len(matches) == 1 else text[match.start() : self._end(matches, index, text)]
+            prefix = text[: match.start()] if index == 0 else ""
+            record = self.opening(piece, match, prefix)
+            if self.wanted(record):
+                self.complete(record, piece, match, prefix)
+                yield record
+
+    @staticmethod
+    def _end(matches: list[re.Match[str]], index: int, text: str) -> int:
+        return matches[index + 1].start() if index + 1 < len(matches) else len(text)
 
     def finish(self) -> Iterable[Event]:
         """Nothing is held back."""
         return ()
 
-    def record(self, piece: str, match: re.Match[str], prefix: str) -> StepRecord:
-        """Build the record of one piece of a line."""
-        named = match.groupdict()
-        record = StepRecord(
-            step=int(named["step"]) if named.get("step") else None,
-            total=int(named["total"]) if named.get("total") else None,
-            clock_s=parse_clock(prefix),
-            tag=rank_tag(prefix),
-        )
-        for attribute, (pattern, scale) in self.fields.items():
-            found = pattern.search(piece)
-            if found is not None:
-                parse = parse_number if attribute in _MAY_BE_ZERO else parse_positive
-                setattr(record, attribute, parse(found[1]) * scale)
+    def opening(self, piece: str, match: re.Match[str], prefix: str) -> StepRecord:
+        """Counter, primary value, loss and rank of one piece of a line."""
+        record = StepRecord(tag=rank_tag(prefix))
+        record.step, record.total = self.counters(match)
+        if (primary := self.fields.get(self.primary)) is not None:
+            self.put(record, self.primary, primary, piece)
         if self.loss is not None and (loss := self.loss.search(piece)) is not None:
             record.loss = loss[1]
         return record
+
+    def counters(self, match: re.Match[str]) -> tuple[int | None, int | None]:
+        """Step and total of a start."""
+        named = match.groupdict()
+        step, total = named.get("step"), named.get("total")
+        return int(step) if step else None, int(total) if total else None
+
+    def complete(self, record: StepRecord, piece: str, match: re.Match[str], prefix: str) -> None:
+        """Fill in the other fields."""
+        del match
+        record.clock_s = parse_clock(prefix)
+        for attribute, place in self.fields.items():
+            if attribute != self.primary:
+                self.put(record, attribute, place, piece)
+
+    @staticmethod
+    def put(record: StepRecord, attribute: str, place: Field, piece: str) -> None:
+        """Set one attribute when the piece prints it."""
+        found = place.pattern.search(piece)
+        if found is not None:
+            parse = parse_number if attribute in _MAY_BE_ZERO else parse_positive
+            setattr(record, attribute, parse(found[1]) * place.scale)
+
+
+def _always(record: StepRecord) -> bool:
+    del record
+    return True
 
 
 def has_throughput(record: StepRecord) -> bool:

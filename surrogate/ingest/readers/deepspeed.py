@@ -41,16 +41,10 @@ class DeepSpeedReader(PatternReader):
         found = False
         for record in super().read(line):
             found = True
-            record.memory_kind = "allocated"
+            record.memory_kind, record.tag = "allocated", ""  # rank 0 prints
             yield record
         if not found and self._other.search(line.text):
             yield Mark("evaluation" if "Evaluating" in line.text else "checkpoint")
-
-    def record(self, piece: str, match: re.Match[str], prefix: str) -> StepRecord:
-        """Rates from one rank only: DeepSpeed prints them on rank 0."""
-        record = super().record(piece, match, prefix)
-        record.tag = ""
-        return record
 
 
 class ColossalAIReader(PatternReader):
@@ -75,6 +69,7 @@ class ColossalAIReader(PatternReader):
     _memory: Final = re.compile(r"[Mm]ax (?:CUDA|cuda|device)? ?memory usage: ([\d.]+) ?(MB|GB)")
 
     def __init__(self) -> None:
+        super().__init__()
         self._count = 0
 
     def read(self, line: Line) -> Iterator[Event]:

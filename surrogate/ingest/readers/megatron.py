@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar, Final
 
 from surrogate.ingest.lines import Line
-from surrogate.ingest.numbers import NAN, is_known, parse_positive
+from surrogate.ingest.numbers import is_known, parse_positive
 from surrogate.ingest.readers.base import Field, PatternReader, field
 from surrogate.ingest.records import Event, Mark, Settings, StepRecord
 from surrogate.units import MIB, MILLI, TERA
@@ -69,15 +69,16 @@ class MegatronReader(PatternReader):
         """Whether a record kept its step time: cut lines lose it."""
         return not isinstance(event, StepRecord) or is_known(event.time_s)
 
-    def record(self, piece: str, match: re.Match[str], prefix: str) -> StepRecord:
-        """Add the step time, whose unit is printed beside it."""
+    def opening(self, piece: str, match: re.Match[str], prefix: str) -> StepRecord:
+        """Read the step time too, whose unit is printed beside it."""
         time = _TIME.search(piece)
         if time is None:
             return StepRecord()
-        record = super().record(piece, match, prefix)
+        record = super().opening(piece, match, prefix)
         unit_s = _UNIT_S[time[1]]
         record.time_s = parse_positive(time[2]) * unit_s
-        record.average_time_s = parse_positive(time[3]) * unit_s if time[3] else NAN
+        if time[3]:
+            record.average_time_s = parse_positive(time[3]) * unit_s
         return record
 
     @staticmethod
@@ -131,14 +132,13 @@ class GPTNeoXReader(MegatronReader):
                 tag="engine",
             )
 
-    def record(self, piece: str, match: re.Match[str], prefix: str) -> StepRecord:
+    def complete(self, record: StepRecord, piece: str, match: re.Match[str], prefix: str) -> None:
         """Take the rate that stands before the iteration."""
-        record = super().record(piece, match, prefix)
+        super().complete(record, piece, match, prefix)
         before = self._before.search(prefix)
         if before is not None:
             record.samples_per_s = parse_positive(before[1])
             record.tag = ""
-        return record
 
 
 class MegatronBridgeReader(MegatronReader):
@@ -154,6 +154,7 @@ class MegatronBridgeReader(MegatronReader):
     _machine: Final = re.compile(r"With (\d+) ([A-Z]{1,2}\d{3})\b")
 
     def __init__(self) -> None:
+        super().__init__()
         self._held: StepRecord | None = None
         self._numbered = False
         self._after_heading = False
@@ -207,6 +208,7 @@ class PrimusReader(MegatronReader):
     }
 
     def __init__(self) -> None:
+        super().__init__()
         self._held: StepRecord | None = None
 
     def read(self, line: Line) -> Iterator[Event]:

@@ -37,6 +37,7 @@ class NemoReader(PatternReader):
     loss = re.compile(r"reduced_train_loss[:=] ?([\d.e+-]+)")
 
     def __init__(self) -> None:
+        super().__init__()
         self._epoch = 0
         self._offset = 0
         self._last = 0
@@ -48,9 +49,9 @@ class NemoReader(PatternReader):
             return
         yield from (event for event in super().read(line) if isinstance(event, Mark) or is_known(event.time_s))
 
-    def record(self, piece: str, match: re.Match[str], prefix: str) -> StepRecord:
+    def opening(self, piece: str, match: re.Match[str], prefix: str) -> StepRecord:
         """Number the step: epochs restart the printed counter."""
-        record = super().record(piece, match, prefix)
+        record = super().opening(piece, match, prefix)
         is_bar = match["epoch"] is None
         epoch = int(match["epoch1"] if is_bar else match["epoch"])
         printed = _GLOBAL_STEP.search(piece)
@@ -93,10 +94,9 @@ class MaxTextReader(PatternReader):
             return
         yield from super().read(line)
 
-    def record(self, piece: str, match: re.Match[str], prefix: str) -> StepRecord:
-        """Count devices: tokens of the batch over tokens per second and device."""
-        record = super().record(piece, match, prefix)
+    def complete(self, record: StepRecord, piece: str, match: re.Match[str], prefix: str) -> None:
+        """Tokens of the batch over the time: with tokens per second and device they count the devices."""
+        super().complete(record, piece, match, prefix)
         weights = self._weights.search(piece)
         if weights is not None and is_known(record.time_s) and is_known(record.tokens_per_s_per_gpu):
             record.tokens_per_s = parse_positive(weights[1]) / record.time_s
-        return record

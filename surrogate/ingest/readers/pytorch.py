@@ -20,6 +20,7 @@ class TorchtitanReader(PatternReader):
     """PyTorch torchtitan: `step: 10 loss: ... memory: 30.99GiB(32.62%) tps: 7,034 tflops: ... mfu: 41.19%`."""
 
     name = "torchtitan"
+    primary = "tokens_per_s_per_gpu"
     framework = "torchtitan"
     needles: ClassVar[tuple[bytes, ...]] = (b"tps: ", b"wps: ", b"validate step:", b"Saving the checkpoint", b"Saving a")
     start = re.compile(r"(?<!validate )\bstep:\s*(?P<step>\d+)\b(?=.*?\b[tw]ps:)")
@@ -43,10 +44,6 @@ class TorchtitanReader(PatternReader):
                 event.memory_kind = "reserved"
                 event.tag = ""  # ranks print the same step at the same second with the same loss
                 yield event
-
-    def finish(self) -> tuple[Event, ...]:
-        """Nothing is held back."""
-        return ()
 
 
 class NanotronReader(PatternReader):
@@ -82,6 +79,7 @@ class InternEvoReader(PatternReader):
     """InternLM InternEvo: `step=3 loss=... tgs (tokens/gpu/second)=1031.73 tgs/last_tgs_1=... tgs/tgs_avg=...`."""
 
     name = "internevo"
+    primary = "tokens_per_s_per_gpu"
     framework = "internevo"
     needles: ClassVar[tuple[bytes, ...]] = (b"tgs (tokens/gpu/second)=", b"tgs/last_tgs_1=", b"Start to evaluate")
     start = re.compile(r"(?:tflops=(?P<tflops>[\d.]+) ?,? ?)?\bstep=(?P<step>\d+)\b")
@@ -99,13 +97,12 @@ class InternEvoReader(PatternReader):
             return
         yield from (event for event in super().read(line) if is_known(event.tokens_per_s_per_gpu))
 
-    def record(self, piece: str, match: re.Match[str], prefix: str) -> StepRecord:
+    def complete(self, record: StepRecord, piece: str, match: re.Match[str], prefix: str) -> None:
         """Take the rate of this step; InternEvo prints windowed and whole-run averages beside it."""
-        record = super().record(piece, match, prefix)
+        super().complete(record, piece, match, prefix)
         record.tag = rank_tag(prefix.split(" INFO", 1)[0])
         if match["tflops"]:
             record.flops_per_s = parse_number(match["tflops"]) * TERA
         last = self._last.search(piece)
         if last is not None and not is_known(record.tokens_per_s_per_gpu):
             record.tokens_per_s_per_gpu = parse_positive(last[1])
-        return record

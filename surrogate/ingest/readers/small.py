@@ -37,6 +37,7 @@ class LitgptReader(PatternReader):
     _stepped: Final = re.compile(r"ms\s*\((?:optimizer\.)?step\)")
 
     def __init__(self) -> None:
+        super().__init__()
         self._sum_s = 0.0
         self._whole = False
         self._iteration = -1
@@ -53,13 +54,10 @@ class LitgptReader(PatternReader):
             for record in super().read(line):
                 yield from self._iterations(record, bool(self._stepped.search(line.text)))
 
-    def record(self, piece: str, match: re.Match[str], prefix: str) -> StepRecord:
-        """Keep both counters: `step` is the optimizer's, `total` carries the iteration for the grouping."""
-        record = super().record(piece, match, prefix)
+    def counters(self, match: re.Match[str]) -> tuple[int | None, int | None]:
+        """Both counters: `step` is the optimizer's, `total` carries the iteration for the grouping."""
         count = match["count"] or match["number"]
-        record.step = int(count) if count else None
-        record.total = int(match["iteration"] or match["plain"])
-        return record
+        return int(count) if count else None, int(match["iteration"] or match["plain"])
 
     def _iterations(self, record: StepRecord, stepped: bool) -> Iterator[StepRecord]:
         iteration, record.total = record.total or 0, None
@@ -124,12 +122,14 @@ class NanoGPTReader(PatternReader):
             if is_known(record.time_s) or is_known(record.elapsed_s):
                 yield record
 
-    def record(self, piece: str, match: re.Match[str], prefix: str) -> StepRecord:
-        """Take the counter of whichever style."""
-        record = super().record(piece, match, prefix)
-        record.step = int(match["iter"] or match["step"] or match["count"])
+    def counters(self, match: re.Match[str]) -> tuple[int | None, int | None]:
+        """The counter of whichever style."""
+        return int(match["iter"] or match["step"] or match["count"]), int(match["total"]) if match["total"] else None
+
+    def complete(self, record: StepRecord, piece: str, match: re.Match[str], prefix: str) -> None:
+        """Take the whole job's token rate."""
+        super().complete(record, piece, match, prefix)
         tokens = self._tokens.search(piece)
         record.tokens_per_s = parse_positive(tokens[1] or tokens[2]) if tokens else NAN
         if "train_time:" in piece:
             record.time_s = NAN
-        return record
