@@ -1,4 +1,4 @@
-"""Array alias and the one range check every public function of the package shares."""
+"""Array aliases and the one range check every public function of the package shares."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from surrogate.errors import InputError
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 
 def real(field: str, values: ArrayLike, *, minimum: float = 0.0, strict: bool = False) -> FloatArray:

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from surrogate.errors import FileFormatError, InputError, RowProblem, TableError
-from surrogate.reliability._arrays import FloatArray
+from surrogate.reliability._arrays import BoolArray, FloatArray
 from surrogate.reliability.failures import component_index
 from surrogate.units import HOURS_PER_DAY, SECONDS_PER_DAY
 
@@ -87,7 +87,7 @@ class FailureLog:
             component=inside.component,
         )
 
-    def take(self, keep: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> FailureLog:
+    def take(self, keep: BoolArray) -> FailureLog:
         """Return the rows where ``keep`` is true."""
         rows = np.flatnonzero(keep)
         return FailureLog(
@@ -201,7 +201,9 @@ def _component_problems(log: FailureLog) -> list[RowProblem]:
             if name != PLANNED:
                 component_index(name)
         except InputError as error:
-            problems.append(_problem(row, log.node[row], "component", f"{error.rule} ({error.way_out})", repr(name)))
+            problems.append(
+                _problem(int(row), log.node[row], "component", f"{error.rule} ({error.way_out})", repr(name))
+            )
     return problems
 
 
@@ -209,18 +211,19 @@ def _window_problems(log: FailureLog) -> list[RowProblem]:
     outside = (log.start_day < 0.0) | (log.start_day > log.window.days)
     rule = f"must lie inside the exposure window of {log.window.days:g} days"
     found = [
-        _problem(row, log.node[row], "start", rule, f"day {log.start_day[row]:g}") for row in np.flatnonzero(outside)
+        _problem(int(row), log.node[row], "start", rule, f"day {log.start_day[row]:g}")
+        for row in np.flatnonzero(outside)
     ]
     backwards = np.flatnonzero(log.end_day < log.start_day)
     return found + [
-        _problem(row, log.node[row], "end", "must not lie before the start", log.end_day[row]) for row in backwards
+        _problem(int(row), log.node[row], "end", "must not lie before the start", log.end_day[row]) for row in backwards
     ]
 
 
 def _order_problems(log: FailureLog) -> list[RowProblem]:
     rule = "must not lie before the row above: sort the log by time"
     late = np.flatnonzero(np.diff(log.start_day) < 0.0) + 1
-    return [_problem(row, log.node[row], "start", rule, f"day {log.start_day[row]:g}") for row in late]
+    return [_problem(int(row), log.node[row], "start", rule, f"day {log.start_day[row]:g}") for row in late]
 
 
 def _overlap_problems(log: FailureLog) -> list[RowProblem]:

@@ -234,3 +234,16 @@ def negative_binomial_size(*, mean: ArrayLike, shape: ArrayLike, dispersion: Arr
     mean = np.maximum(real("mean", mean), np.finfo(np.float64).tiny)
     excess = real("dispersion", dispersion, minimum=1.0) - 1.0
     return 1.0 / (1.0 / real("shape", shape, strict=True) + excess / mean)
+
+
+def probability_of_failure(*, units: ArrayLike, failures_per_unit_day: ArrayLike, days: ArrayLike = 1.0) -> FloatArray:
+    """Return the probability that at least one of ``units`` fails within ``days``.
+
+    Examples
+    --------
+    >>> round(float(probability_of_failure(units=1000, failures_per_unit_day=0.0027)), 3)
+    0.933
+    """
+    expected = real("units", units) * real("failures_per_unit_day", failures_per_unit_day) * real("days", days)
+    chance: FloatArray = -np.expm1(-expected)
+    return chance

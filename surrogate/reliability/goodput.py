@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from surrogate.reliability._arrays import FloatArray, fraction, real
+from surrogate.reliability._arrays import BoolArray, FloatArray, fraction, real
 from surrogate.reliability.intervals import check_interval
 from surrogate.reliability.spares import expected_shortfall_nodes, probability_short
 from surrogate.units import SECONDS_PER_DAY
@@ -91,7 +91,7 @@ class Goodput:
     failures_per_useful_day: FloatArray
 
     @property
-    def finishes(self) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    def finishes(self) -> BoolArray:
         """Whether a job makes headway at all."""
         return self.ettr > 0.0
 
@@ -177,12 +177,14 @@ def renewal_ettr(
     >>> round(float(ettr), 4)
     0.3163
     """
-    rate, interval = np.asarray(failures_per_s, dtype=np.float64), np.asarray(interval_s, dtype=np.float64)
-    tau = interval + stall_s
+    names = (failures_per_s, interval_s, stall_s, persist_s, outage_s)
+    rate, interval, stall, persist, outage = (np.asarray(values, dtype=np.float64) for values in names)
+    tau = interval + stall
     # exprel(x) = (exp(x) - 1) / x overflows to infinity, and the quotient is then the right 0
     with np.errstate(over="ignore"):
         growth = special.exprel(rate * tau)
-    return interval / tau / growth * np.exp(-rate * (np.asarray(outage_s) + persist_s))
+    ettr: FloatArray = interval / tau / growth * np.exp(-rate * (outage + persist))
+    return ettr
 
 
 def first_order_ettr(

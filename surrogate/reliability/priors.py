@@ -174,7 +174,8 @@ def component_shares(exclude: Iterable[str] = ()) -> FloatArray:
     for row in published_rates():
         if row.role == "prior" and row.level == "component" and row.cluster not in exclude:
             seen[component_index(row.component)] += row.events
-    return seen / seen.sum()
+    shares: FloatArray = seen / seen.sum()
+    return shares
 
 
 def reference_units_per_node() -> FloatArray:

@@ -60,4 +60,5 @@ def published_restart_s(*, num_gpus: ArrayLike, phase: str = "requeue") -> Float
     rows = [row for row in published_recovery_times() if row["phase"] == phase]
     sizes = np.log([float(row["num_gpus"]) for row in rows])
     seconds = np.array([float(row["seconds"]) for row in rows])
-    return np.interp(np.log(real("num_gpus", num_gpus, strict=True)), sizes, seconds)
+    restart: FloatArray = np.interp(np.log(real("num_gpus", num_gpus, strict=True)), sizes, seconds)
+    return restart

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from surrogate.errors import InputError
-from surrogate.reliability._arrays import FloatArray, real
+from surrogate.reliability._arrays import BoolArray, FloatArray, IntArray, real
 from surrogate.reliability.goodput import WhenShort
 from surrogate.reliability.intervals import check_interval
 from surrogate.reliability.streams import FailureClass, FailureStreams, draw_failure_streams
@@ -72,7 +72,7 @@ class SimulatedRuns:
     useful_s: FloatArray
     waiting_s: FloatArray
     interruptions: FloatArray
-    finished: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    finished: BoolArray
 
     @property
     def ettr(self) -> FloatArray:
@@ -127,8 +127,9 @@ def simulate_runs(
         if not rows.size:
             break
         _advance(spec, state, rows, np.minimum(streams.time_s[rows, column], wall_limit_s), useful_s)
-        failing = rows[np.isnan(state.end[rows]) & np.isfinite(streams.time_s[rows, column])]
-        _fail(spec, state, failing, streams, column, rng)
+        failed = np.isfinite(streams.time_s[rows, column])
+        state.ready[rows[~failed]] = np.inf
+        _fail(spec, state, rows[failed & np.isnan(state.end[rows])], streams, column, rng)
     finished = np.isfinite(state.end)
     return SimulatedRuns(
         wall_s=np.where(finished, state.end, wall_limit_s),
@@ -154,7 +155,7 @@ def _initial_state(spec: RunSpec, replications: int) -> _State:
     )
 
 
-def _advance(spec: RunSpec, state: _State, rows: np.ndarray, until: FloatArray, useful_s: float) -> None:  # type: ignore[type-arg]
+def _advance(spec: RunSpec, state: _State, rows: IntArray, until: FloatArray, useful_s: float) -> None:
     """Train from ``ready`` to the next failure or the wall limit: commit intervals, or finish."""
     period = spec.interval_s + spec.stall_s
     ready = state.ready[rows]
@@ -177,16 +178,17 @@ def _speed(spec: RunSpec, returns: FloatArray, ready: FloatArray, until: FloatAr
     beyond = np.sort(returns, axis=1)[:, ::-1][:, spec.spares :]
     short = np.clip(beyond - ready[:, None], 0.0, np.maximum(life, 0.0)[:, None]).sum(axis=1)
     lost = np.divide(short, life * spec.num_nodes, out=np.zeros_like(life), where=life > 0.0)
-    return np.clip(1.0 - lost, 1.0 / spec.num_nodes, 1.0)
+    speed: FloatArray = np.clip(1.0 - lost, 1.0 / spec.num_nodes, 1.0)
+    return speed
 
 
 def _fail(
     spec: RunSpec,
     state: _State,
-    rows: np.ndarray,
+    rows: IntArray,
     streams: FailureStreams,
     column: int,
-    rng: np.random.Generator,  # type: ignore[type-arg]
+    rng: np.random.Generator,
 ) -> None:
     """Interrupt the run: roll back, send nodes to repair, and set when training is ready again."""
     now, kind = streams.time_s[rows, column], streams.kind[rows, column]
@@ -209,7 +211,7 @@ def _fail(
     state.restarted[rows], state.ready[rows] = restarted, complete
 
 
-def _send_to_repair(spec: RunSpec, state: _State, rows: np.ndarray, now: FloatArray, repair: FloatArray) -> None:  # type: ignore[type-arg]
+def _send_to_repair(spec: RunSpec, state: _State, rows: IntArray, now: FloatArray, repair: FloatArray) -> None:
     """Queue one broken node per replication for a crew and remember its return if it is among the latest."""
     begin = now
     if spec.repair_crews:

@@ -43,7 +43,8 @@ def probability_short(*, num_nodes: ArrayLike, spares: ArrayLike, unavailability
         P(Binomial(N + S, q) > S).
     """
     nodes, extra = real("num_nodes", num_nodes, strict=True), real("spares", spares)
-    return special.betainc(extra + 1.0, nodes, fraction("unavailability", unavailability))
+    short: FloatArray = special.betainc(extra + 1.0, nodes, fraction("unavailability", unavailability))
+    return short
 
 
 def expected_shortfall_nodes(*, num_nodes: ArrayLike, spares: ArrayLike, unavailability: ArrayLike) -> FloatArray:
@@ -58,7 +59,8 @@ def expected_shortfall_nodes(*, num_nodes: ArrayLike, spares: ArrayLike, unavail
     # P(Binomial(n - 1, q) >= S) as an incomplete beta function; certain for S = 0
     at_least = np.where(extra > 0.0, special.betainc(np.maximum(extra, 1.0), nodes, out), 1.0)
     short = special.betainc(extra + 1.0, nodes, out)
-    return np.maximum((nodes + extra) * out * at_least - extra * short, 0.0)
+    shortfall: FloatArray = np.maximum((nodes + extra) * out * at_least - extra * short, 0.0)
+    return shortfall
 
 
 def spares_for_window(

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from surrogate.errors import InputError
-from surrogate.reliability._arrays import FloatArray, real
+from surrogate.reliability._arrays import FloatArray, IntArray, real
 from surrogate.units import SECONDS_PER_DAY
 
 
@@ -67,7 +67,7 @@ class FailureStreams:
     """
 
     time_s: FloatArray
-    kind: np.ndarray[tuple[int, int], np.dtype[np.int64]]
+    kind: IntArray
 
 
 def draw_failure_streams(
@@ -107,7 +107,7 @@ def draw_failure_streams(
 
 def _draw_class(
     cls: FailureClass, horizon_s: float, replications: int, rng: np.random.Generator
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], FloatArray]:
+) -> tuple[IntArray, FloatArray]:
     """Return (replication, time) of the failures of one class, unordered."""
     if cls.units == 0 or cls.failures_per_unit_day == 0.0:
         return np.empty(0, dtype=np.int64), np.empty(0)
@@ -118,7 +118,7 @@ def _draw_class(
 
 def _draw_poisson(
     cls: FailureClass, horizon_s: float, replications: int, rng: np.random.Generator
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], FloatArray]:
+) -> tuple[IntArray, FloatArray]:
     """Exponential clocks merge into one Poisson stream; the sum of unit frailties is Gamma(units * shape)."""
     mean = cls.units * cls.failures_per_unit_day * horizon_s / SECONDS_PER_DAY
     frailty = np.ones(replications)
@@ -131,7 +131,7 @@ def _draw_poisson(
 
 def _draw_renewals(
     cls: FailureClass, horizon_s: float, replications: int, rng: np.random.Generator
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], FloatArray]:
+) -> tuple[IntArray, FloatArray]:
     """One clock per unit: only those that fail within the horizon are drawn again."""
     k = cls.weibull_shape
     scale = SECONDS_PER_DAY / cls.failures_per_unit_day / special.gamma(1.0 + 1.0 / k)
