@@ -84,7 +84,8 @@ def _problem_fields(problem: RowProblem) -> dict[str, object]:
 
 def _print_problems(file: Path, problems: Sequence[RowProblem]) -> None:
     rows = [(str(p.row), p.run_id, p.column, p.rule, p.value) for p in problems]
-    _print_table(f"{file}: {len(problems)} problem(s)", ("row", "run_id", "column", "rule", "got"), rows)
+    typer.echo(f"{file}: {len(problems)} problem(s)")
+    _print_table("", ("row", "run_id", "column", "rule", "got"), rows)
 
 
 def _print_summary(file: Path, summary: RunsSummary) -> None:
@@ -113,7 +114,7 @@ def _print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title or None, title_justify="left")
     for name in header:
         table.add_column(name, overflow="fold")
     for row in rows:

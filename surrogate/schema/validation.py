@@ -126,8 +126,9 @@ def check_runs(table: pd.DataFrame) -> CheckedRuns:
     check_header(table, findings)
     runs = coerce(table, findings)
     for column in COLUMNS:
-        if column.name in runs:
-            _check_values(runs[column.name], column, table, findings)
+        name = column.published.name if column.published and column.published.name in table else column.name
+        if name in table:
+            _check_values(runs[column.name], column, table[name].rename(name), findings)
     _check_required(table, findings)
     accelerators = _resolve_accelerators(runs["accelerator"], findings)
     check_rules(runs, findings)
@@ -135,26 +136,21 @@ def check_runs(table: pd.DataFrame) -> CheckedRuns:
     return CheckedRuns(runs[~findings.bad_rows(len(runs))], findings.problems())
 
 
-def _check_values(values: pd.Series, column: Column, table: pd.DataFrame, findings: Findings) -> None:
-    """Record values outside a column's bounds or vocabulary."""
-    if values.isna().all():
-        return
-    name = column.published.name if column.published and column.published.name in table else column.name
-    if column.kind is Kind.TEXT:
-        if column.allowed:
-            bad = values.notna().to_numpy() & ~values.isin(column.allowed).to_numpy()
-            findings.add(name, f"must be one of {', '.join(column.allowed)}", bad, values)
-        return
-    if column.kind is Kind.FLAG:
+def _check_values(values: pd.Series, column: Column, written: pd.Series, findings: Findings) -> None:
+    """Record values outside a column's bounds or vocabulary, under the name and in the unit they were written in."""
+    name = str(written.name)
+    if column.allowed:
+        bad = values.notna().to_numpy() & ~values.isin(column.allowed).to_numpy()
+        findings.add(name, f"must be one of {', '.join(column.allowed)}", bad, written)
+    if column.kind in (Kind.TEXT, Kind.FLAG):
         return
     numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    given = table.get(name, values)
     if column.positive:
-        findings.add(name, "must be above 0", numbers <= 0.0, given)
+        findings.add(name, "must be above 0", numbers <= 0.0, written)
     if column.lower is not None:
-        findings.add(name, f"must be at least {column.lower:g}", numbers < column.lower, given)
+        findings.add(name, f"must be at least {column.lower:g}", numbers < column.lower, written)
     if column.upper is not None:
-        findings.add(name, _upper_rule(column), numbers > column.upper, given)
+        findings.add(name, _upper_rule(column), numbers > column.upper, written)
 
 
 def _upper_rule(column: Column) -> str:
