@@ -172,7 +172,7 @@ def model_parameters(w: Workload) -> ModelParameters:
 def _prediction_layer_parameters(w: Workload, layer: LayerParameters) -> FloatArray:
     """Count one multi-token-prediction layer: a layer, the 2h -> h projection and three norms more."""
     experts = w.num_experts * layer.expert + layer.shared_experts + layer.router
-    block = experts + (w.num_experts == 0.0) * layer.dense_mlp
+    block: FloatArray = experts + (w.num_experts == 0.0) * layer.dense_mlp
     attention = layer.attention_divided + layer.attention_whole
     return attention + 2.5 * layer.norms + block + 2.0 * w.hidden_size * w.hidden_size
 
