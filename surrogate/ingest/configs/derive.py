@@ -62,9 +62,9 @@ def layout_conflict(values: Mapping[str, object]) -> str | None:
 def _derive_layout(known: dict[str, Value], rule: BatchRule) -> None:
     per_replica = _model_parallel_size(known)
     batch = _size(known, "global_batch_size")
-    if "dp" not in known and "num_gpus" not in known and batch and rule.per_rank_batch_size:
-        if batch % rule.per_rank_batch_size == 0:
-            known["dp"] = batch // rule.per_rank_batch_size
+    is_open = "dp" not in known and "num_gpus" not in known
+    if is_open and batch and rule.per_rank_batch_size and batch % rule.per_rank_batch_size == 0:
+        known["dp"] = batch // rule.per_rank_batch_size
     if per_replica is None:
         return
     num_gpus, dp = _size(known, "num_gpus"), _size(known, "dp")
@@ -82,4 +82,3 @@ def _model_parallel_size(values: Mapping[str, object]) -> int | None:
 def _size(values: Mapping[str, object], column: str) -> int | None:
     value = values.get(column)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
-

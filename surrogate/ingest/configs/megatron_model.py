@@ -42,7 +42,11 @@ def read_model(draft: Draft, arguments: Arguments) -> None:
 
 def _read_groups(draft: Draft, arguments: Arguments) -> None:
     grouped = arguments.flag("group_query_attention")
-    if grouped is not False and "num_query_groups" in arguments and (grouped or "group_query_attention" not in arguments):
+    if (
+        grouped is not False
+        and "num_query_groups" in arguments
+        and (grouped or "group_query_attention" not in arguments)
+    ):
         draft.count("num_kv_heads", arguments.raw("num_query_groups"))
     elif "num_key_value_heads" in arguments:
         draft.count("num_kv_heads", arguments.raw("num_key_value_heads"))

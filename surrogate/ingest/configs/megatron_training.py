@@ -54,7 +54,9 @@ def _read_virtual_stages(draft: Draft, arguments: Arguments) -> None:
     if per_stage and layers and pp and layers % (pp * per_stage) == 0:
         draft.put("vp", int(layers / (pp * per_stage)))
     elif raw is not None:
-        draft.ask("vp", why_unknown(raw) or f"{raw} layers per virtual stage do not divide {layers} layers over pp = {pp}")
+        draft.ask(
+            "vp", why_unknown(raw) or f"{raw} layers per virtual stage do not divide {layers} layers over pp = {pp}"
+        )
 
 
 def _read_sharding(draft: Draft, arguments: Arguments) -> None:
@@ -88,7 +90,13 @@ def read_batch(draft: Draft, arguments: Arguments) -> None:
 def read_precision(draft: Draft, arguments: Arguments) -> None:
     """Read the training precision, the FP8 recipe and the data types of communication."""
     dtype = (arguments.text("params_dtype") or "").removeprefix("torch.")
-    base = "bf16" if arguments.on("bf16") or dtype == "bfloat16" else "fp16" if arguments.on("fp16") or dtype == "float16" else "fp32"
+    base = (
+        "bf16"
+        if arguments.on("bf16") or dtype == "bfloat16"
+        else "fp16"
+        if arguments.on("fp16") or dtype == "float16"
+        else "fp32"
+    )
     low = _low_precision(draft, arguments)
     draft.put("precision", low or base)
     if arguments.on("fp8_param_gather", "fp8_param"):
@@ -129,7 +137,7 @@ def read_recompute(draft: Draft, arguments: Arguments) -> None:
         draft.put("recompute", "selective")
         modules = arguments.items("recompute_modules") or ["core_attn"]
         draft.put("recompute_modules", ";".join(modules))
-        draft.put("recompute_kind", "core-attention" if "core_attn" in modules else None)
+        draft.put("recompute_kind", "core-attention" if modules == ["core_attn"] else "modules")
     elif granularity:
         draft.ask("recompute", why_unknown(granularity) or f"granularity {granularity!r} is not full or selective")
     else:
@@ -211,7 +219,9 @@ def _read_optimizer(draft: Draft, arguments: Arguments) -> None:
         parts.append("distributed")
     if arguments.on("use_precision_aware_optimizer"):
         names = {"main_params": "main_params_dtype", "main_grads": "main_grads_dtype", "exp_avg": "exp_avg_dtype"}
-        types = {key: arguments.text(name) or "fp32" for key, name in {**names, "exp_avg_sq": "exp_avg_sq_dtype"}.items()}
+        types = {
+            key: arguments.text(name) or "fp32" for key, name in {**names, "exp_avg_sq": "exp_avg_sq_dtype"}.items()
+        }
         parts.append("precision_aware(" + ",".join(f"{key}={value}" for key, value in types.items()) + ")")
     draft.put("optimizer", ";".join(parts))
     if arguments.on("optimizer_cpu_offload", "cpu_optimizer"):

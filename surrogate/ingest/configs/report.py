@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from surrogate.errors import InputError
 from surrogate.ingest.configs.derive import BatchRule, layout_conflict, with_derived
 from surrogate.ingest.configs.scalars import Value, as_count, as_flag, as_text, has_opaque, marked_name
+from surrogate.plan.values import check_value
+from surrogate.schema.columns import COLUMN_BY_NAME
 
 
 class UnknownSetting(NamedTuple):
@@ -35,6 +38,8 @@ class ConfigReport:
         What a reader should know: defaults that mattered, files not read, flags without effect.
     defaulted : frozenset of str
         The columns in `values` that are the framework's default and not written in the file.
+    derived : frozenset of str
+        The columns in `values` that follow from others (accelerators, batch sizes).
     batch_rule : BatchRule
         How batch sizes follow once the number of accelerators is known.
     """
@@ -44,6 +49,7 @@ class ConfigReport:
     unknown: tuple[UnknownSetting, ...] = ()
     notes: tuple[str, ...] = ()
     defaulted: frozenset[str] = frozenset()
+    derived: frozenset[str] = frozenset()
     batch_rule: BatchRule = BatchRule()
 
     def reason(self, column: str) -> str | None:
@@ -62,11 +68,18 @@ class Draft:
     batch_rule: BatchRule = BatchRule()
 
     def put(self, column: str, value: Value | None) -> None:
-        """Take `value` for `column`; None says nothing."""
-        if value is not None:
-            self.values[column] = value
-            self.unknown.pop(column, None)
-            self.defaulted.discard(column)
+        """Take `value` for `column`; None says nothing, an impossible value is reported as unknown."""
+        if value is None:
+            return
+        try:
+            check_value(COLUMN_BY_NAME[column], value)
+        except InputError as error:
+            self.values.pop(column, None)
+            self.ask(column, f"the file says {str(value)[:60]!r}, which {error.rule}")
+            return
+        self.values[column] = value
+        self.unknown.pop(column, None)
+        self.defaulted.discard(column)
 
     def default(self, column: str, value: Value | None) -> None:
         """Take the framework's default for `column` unless the file settles it or leaves it open."""
@@ -126,6 +139,7 @@ class Draft:
             unknown=unknown,
             notes=tuple(self.notes),
             defaulted=frozenset(self.defaulted & values.keys()),
+            derived=frozenset(values.keys() - self.values.keys()),
             batch_rule=self.batch_rule,
         )
 

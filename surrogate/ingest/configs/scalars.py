@@ -16,6 +16,10 @@ Value = str | int | float | bool
 OPEN: Final = "\ue000"
 CLOSE: Final = "\ue001"
 _MARKER: Final = re.compile(f"{OPEN}(!?)([^{OPEN}{CLOSE}]*){CLOSE}")
+_BLANK: Final = re.compile(r"\s+")
+_VISIBLE_BLANK: Final = "\u2423"
+"""Stands for a space inside a marker, so that splitting text into words never cuts one."""
+
 _MISSING_WORDS: Final = frozenset({"", "none", "null", "~", "na", "n/a"})
 _TRUE_WORDS: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE_WORDS: Final = frozenset({"false", "no", "off", "0"})
@@ -30,14 +34,14 @@ def unset(name: str) -> str:
 
 def opaque(what: str) -> str:
     """Return the marker of a value that only running the file could tell."""
-    clean = what.replace(OPEN, "").replace(CLOSE, "")
+    clean = _BLANK.sub(_VISIBLE_BLANK, what.replace(OPEN, "").replace(CLOSE, "").strip())
     return f"{OPEN}!{clean[:60]}{CLOSE}"
 
 
 def marked_name(text: str) -> str | None:
     """Return what the first marker in `text` stands for, or None when there is none."""
     found = _MARKER.search(text)
-    return found.group(2) if found else None
+    return found.group(2).replace(_VISIBLE_BLANK, " ") if found else None
 
 
 def has_opaque(text: str) -> bool:

@@ -82,7 +82,7 @@ def dense_layers(pattern: str, num_layers: int) -> int | None:
 
 
 def layout_stages(layout: str) -> int:
-    """Return the number of pipeline chunks in a layout such as ``Et*3|(tt|)*29m|L``: bars, repeats expanded, plus one."""
+    """Return the number of pipeline chunks in a layout such as ``Et*3|(tt|)*29m|L``: its bars, expanded, plus one."""
     bars = layout.count("|")
     for inner, times in _STAGE_REPEAT.findall(layout):
         bars += inner.count("|") * (int(times) - 1)

@@ -1,4 +1,4 @@
-"""Follow a shell script without running anything: assignments, branches, functions, here-documents, the commands it issues.
+"""Follow a shell script without running anything: what it sets, which branches it takes, which commands it issues.
 
 The script is read as if started with an empty environment and no arguments; `#SBATCH` lines give what Slurm would set.
 Where a condition cannot be decided, every branch is followed and only what they agree on is kept.
@@ -244,15 +244,13 @@ class _Follower:
         elif name == "unset":
             for variable in argv[1:]:
                 self.environment.variables.pop(variable, None)
-        elif name in ("[", "test"):
-            items = [self.environment.text(word) for word in words[1:]]
-            return decide(items[:-1] if name == "[" else items)
-        elif name in ("true", ":", "false"):
-            return name != "false"
         elif name in ("source", ".") and len(argv) > 1:
             self._source(argv[1])
         elif name in self.functions:
-            return self._call(argv)
+            self._call(argv)
+        elif name in ("[", "test", "true", ":", "false"):
+            items = [self.environment.text(word) for word in words[1:]]
+            return name != "false" if name in ("true", ":", "false") else decide(items[:-1] if name == "[" else items)
         self.reading.commands.append(argv)
         return None
 

@@ -96,7 +96,8 @@ class Environment:
             return str(value)
         missing = marked_name(text) or next((name for name in names if self.scalar(name) is None), None)
         deep = next((marked_name(value) for value in names.values() if marked_name(value)), None)
-        return unset(missing or deep) if missing or deep else opaque(f"$(({expression}))")
+        cause = missing or deep
+        return unset(cause) if cause else opaque(f"$(({expression}))")
 
     def _items(self, part: Part) -> list[str]:
         if part.kind == "text":
@@ -120,7 +121,7 @@ class Environment:
         if rest:
             value = self._modified(name, value, rest)
         if value is None:
-            return [unset(name)]
+            return [] if name in ("@", "*") else [unset(name)]
         return list(value) if isinstance(value, list) else [value]
 
     def _content(self, name: str, index: str | None) -> Content | None:
@@ -164,7 +165,7 @@ class Environment:
         return value
 
     def _substitution(self, command: str) -> str:
-        if _OWN_FOLDER.search(command):
+        if _OWN_FOLDER.search(command) or command.strip() == "pwd":
             return posixpath.dirname(self.script) or "."
         if _OWN_NAME.search(command):
             return posixpath.splitext(posixpath.basename(self.script))[0].removeprefix("config_")

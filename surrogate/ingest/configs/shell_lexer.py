@@ -9,7 +9,26 @@ from typing import Final, Literal, NamedTuple
 
 PartKind = Literal["text", "var", "command", "math"]
 HEREDOC: Final = "\ue002"
-_OPERATORS: Final = (";;", "&&", "||", "|&", "&>>", "&>", ">>", ">&", "<<<", "<<", "<&", ";", "|", "&", "(", ")", "<", ">")
+_OPERATORS: Final = (
+    ";;",
+    "&&",
+    "||",
+    "|&",
+    "&>>",
+    "&>",
+    ">>",
+    ">&",
+    "<<<",
+    "<<",
+    "<&",
+    ";",
+    "|",
+    "&",
+    "(",
+    ")",
+    "<",
+    ">",
+)
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _ASSIGN: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _HEREDOC_START: Final = re.compile(r"(?<!<)<<-?\s*(['\"\\]?)([A-Za-z_]\w*)\1?")

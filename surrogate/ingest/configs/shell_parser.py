@@ -1,8 +1,8 @@
-"""Shell tokens to a tree of commands, conditionals, loops and functions. Broken syntax gives a smaller tree, no error."""
+"""Shell tokens to a tree of commands, conditionals, loops and functions; broken syntax gives a smaller tree."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -97,6 +97,17 @@ def parse(tokens: Iterable[Token]) -> Body:
 class _Parser:
     def __init__(self, tokens: list[Token]) -> None:
         self.tokens, self.position, self.depth = tokens, 0, 0
+        self._compound: dict[str, Callable[[], Node]] = {
+            "if": self._if,
+            "case": self._case,
+            "for": self._for,
+            "select": self._for,
+            "while": self._while,
+            "until": self._while,
+            "[[": self._test,
+            "{": self._braces,
+            "function": self._braces,
+        }
 
     def _token(self) -> Token | None:
         return self.tokens[self.position] if self.position < len(self.tokens) else None
@@ -144,19 +155,9 @@ class _Parser:
         if token is not None and token.kind == "math":
             self.position += 1
             return Test(math=token.text)
-        match self._keyword():
-            case "if":
-                return self._if()
-            case "case":
-                return self._case()
-            case "for" | "select":
-                return self._for()
-            case "while" | "until":
-                return self._while()
-            case "[[":
-                return self._test()
-            case "{" | "function":
-                return self._braces()
+        compound = self._compound.get(self._keyword() or "")
+        if compound is not None:
+            return compound()
         if self._is_op("("):
             self.position += 1
             inner = self.body(frozenset())

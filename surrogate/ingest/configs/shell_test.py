@@ -84,7 +84,11 @@ class _Test:
             value = self._either()
             self.position += 1
             return value
-        if second is not None and third is not None and (second in _NUMERIC or second in ("=", "==", "!=", "=~", "<", ">")):
+        if (
+            second is not None
+            and third is not None
+            and (second in _NUMERIC or second in ("=", "==", "!=", "=~", "<", ">"))
+        ):
             self.position += 3
             return _compare(first, second, third)
         if len(first) == 2 and first[0] == "-" and first[1].isalpha() and second is not None:
