@@ -9,6 +9,7 @@ from surrogate.analytic.workload import FloatArray
 from surrogate.catalog import RATES_BY_PRECISION, load_accelerators
 from surrogate.derive import groups
 from surrogate.derive.architecture import architecture_of, model_flops_per_token, total_parameters
+from surrogate.derive.stacks import stack_names
 from surrogate.derive.target import printed_rounding, step_times, target_columns
 from surrogate.schema import COLUMNS
 
@@ -29,7 +30,7 @@ def derive_columns(runs: pd.DataFrame, printed: pd.DataFrame | None = None) -> p
     Returns
     -------
     DataFrame of shape (n, columns)
-        In declared order, the user's own columns last. `quality`, `repeat_group`, `split_group` and
+        In declared order, the user's own columns last. `stack`, `quality`, `repeat_group`, `split_group` and
         `publisher_family` keep given values; every other derived column is computed anew.
     """
     a = architecture_of(runs)
@@ -48,6 +49,7 @@ def derive_columns(runs: pd.DataFrame, printed: pd.DataFrame | None = None) -> p
         "duplicate_of": groups.duplicates(names["repeat_group"], target["measured_step_time_s"], runs["run_id"]),
         **names,
         "quality": groups.quality_grades(runs, target),
+        "stack": stack_names(runs),
     }
     result = runs.assign(**derived)
     declared = [column.name for column in COLUMNS]

@@ -10,6 +10,7 @@ import pytest
 
 from surrogate.derive import build_runs, groups, load_runs
 from surrogate.derive.groups import SPLIT_COLUMNS
+from surrogate.derive.stacks import stack_names
 from surrogate.schema import table_digest, write_parquet
 
 ROOT = Path(__file__).parents[2]
@@ -121,3 +122,8 @@ def test_settings_from_words_became_columns(shipped):
     assert shipped["fused_norm"].sum() == 294
     assert shipped.loc[shipped["attention"] == "mla", "kv_lora_rank"].eq(512).all()
     assert shipped.loc[shipped["precision"].isin(["mxfp8", "nvfp4"]), "fp8_recipe"].notna().all()
+
+
+def test_stacks_follow_the_documented_rule(shipped):
+    blank = shipped.assign(stack=pd.Series(None, index=shipped.index, dtype="str"))
+    pd.testing.assert_series_equal(stack_names(blank), shipped["stack"], check_names=False)

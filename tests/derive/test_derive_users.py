@@ -34,6 +34,11 @@ def test_family_is_the_source_when_not_given():
     assert derive({"source": "our-cluster"})["publisher_family"].tolist() == ["our-cluster"]
 
 
+def test_stack_follows_the_framework():
+    runs = derive({"framework": "NeMo"}, {"framework": "megatron-lm", "date": "2022-05"}, {"framework": "mine"}, {})
+    assert runs["stack"].fillna("").tolist() == ["megatron-core", "megatron-lm-classic", "mine", ""]
+
+
 def test_grades():
     full = {"ffn_hidden_size": 16384, "vocab_size": 32000, "micro_batch_size": 1, "precision": "bf16"}
     full |= {"recompute": "none", "zero_stage": 1}
