@@ -2,6 +2,7 @@
 
 from surrogate.catalog.accelerators import Accelerator, accelerator_index, load_accelerators, resolve_accelerator
 from surrogate.catalog.clusters import Cluster, load_clusters, match_cluster, publisher_families
+from surrogate.catalog.columns import accelerator_columns, accelerator_table, canonical_accelerators
 from surrogate.catalog.interconnects import (
     Interconnect,
     fast_link_bytes_per_s,
@@ -13,8 +14,6 @@ from surrogate.catalog.lookup import Entry, find_entries, load_kind
 from surrogate.catalog.models import ModelPreset, load_models, model_index, resolve_model
 from surrogate.catalog.peaks import (
     RATES_BY_PRECISION,
-    accelerator_columns,
-    canonical_accelerators,
     dense_peak_flops_per_s,
     dense_peaks_flops_per_s,
     peak_rate_used,
@@ -29,6 +28,7 @@ __all__ = [
     "ModelPreset",
     "accelerator_columns",
     "accelerator_index",
+    "accelerator_table",
     "canonical_accelerators",
     "dense_peak_flops_per_s",
     "dense_peaks_flops_per_s",

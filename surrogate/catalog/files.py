@@ -44,7 +44,8 @@ def scaled(text: str, unit: float) -> float:
 
     Examples
     --------
-    >>> scaled("8.03", 1e9), 8.03 * 1e9
+    >>> from surrogate.units import GIGA
+    >>> scaled("8.03", GIGA), 8.03 * GIGA
     (8030000000.0, 8029999999.999999)
     """
     return float(Decimal(text) * Decimal(unit))

@@ -70,8 +70,8 @@ def resolve_interconnect(name: str) -> Interconnect:
 
     Examples
     --------
-    >>> resolve_interconnect("RoCE v2").kind, resolve_interconnect("NVLink4").bytes_per_s / 1e9
-    ('RoCE', 450.0)
+    >>> resolve_interconnect("RoCE v2").kind, resolve_interconnect("NVLink4").bytes_per_s
+    ('RoCE', 450000000000.0)
     """
     return load_interconnects()[interconnect_index().resolve(name)]
 
@@ -99,8 +99,8 @@ def fast_link_bytes_per_s(intra_node: str | None, accelerator: str) -> float:
 
     Examples
     --------
-    >>> fast_link_bytes_per_s("NVLink3-600GBps", "A100") / 1e9, fast_link_bytes_per_s("NVLink", "H100") / 1e9
-    (300.0, 450.0)
+    >>> fast_link_bytes_per_s("NVLink3-600GBps", "A100"), fast_link_bytes_per_s("NVLink", "H100")
+    (300000000000.0, 450000000000.0)
     """
     printed = _MARKETED_RATE.search(intra_node or "")
     if printed:

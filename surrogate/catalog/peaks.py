@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from surrogate.catalog.accelerators import Accelerator, accelerator_index, load_accelerators, resolve_accelerator
+from surrogate.catalog.accelerators import Accelerator, resolve_accelerator
 from surrogate.errors import InputError, UnknownNameError
 
 _FROM_BF16: Final = ("bf16", "tf32", "fp32")
@@ -80,8 +80,8 @@ def dense_peak_flops_per_s(accelerator: Accelerator | str, precision: str) -> fl
 
     Examples
     --------
-    >>> dense_peak_flops_per_s("H100", "bf16") / 1e12
-    989.4
+    >>> dense_peak_flops_per_s("H100", "bf16")
+    989400000000000.0
     """
     entry = resolve_accelerator(accelerator) if isinstance(accelerator, str) else accelerator
     return float(getattr(entry, f"{peak_rate_used(entry, precision)}_flops_per_s"))
@@ -109,39 +109,3 @@ def _peak_or_nan(accelerator: object, precision: object) -> float:
     if isinstance(accelerator, str) and isinstance(precision, str):
         return dense_peak_flops_per_s(accelerator, precision)
     return float("nan")
-
-
-def canonical_accelerators(names: Iterable[object]) -> NDArray[np.object_]:
-    """Return the canonical name per row, None where the name is missing; each distinct name is resolved once.
-
-    Raises
-    ------
-    UnknownNameError
-        For the first unknown name.
-    """
-    column = list(names)
-    index = accelerator_index()
-    canonical = {name: index.resolve(name) if isinstance(name, str) else None for name in set(column)}
-    return np.array([canonical[name] for name in column], dtype=object)
-
-
-def accelerator_columns(names: Iterable[str], fields: Iterable[str]) -> dict[str, NDArray[np.float64]]:
-    """Return numeric fields of `Accelerator` per row, for joins without a table library.
-
-    Parameters
-    ----------
-    names : iterable of str, shape (n,)
-        Names or aliases; none may be missing.
-    fields : iterable of str
-        Numeric fields of `Accelerator`, for example ``["hbm_bytes", "fast_link_bytes_per_s"]``.
-
-    Returns
-    -------
-    dict of NDArray, shape (n,)
-        One array per field, NaN where the catalogue has no value.
-    """
-    distinct, position = np.unique(canonical_accelerators(names).astype(str), return_inverse=True)
-    entries = [load_accelerators()[name] for name in distinct]
-    return {
-        field: np.array([getattr(entry, field) for entry in entries], dtype=np.float64)[position] for field in fields
-    }

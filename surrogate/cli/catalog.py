@@ -86,7 +86,7 @@ _UNIT_BY_ENDING: Final = (
     ("_flops_per_s", "TFLOP/s", TERA),
     ("bytes_per_s", "GB/s", GIGA),
     ("_bytes", "GiB", GIB),
-    ("_params", "1e9", GIGA),
+    ("_params", "B", GIGA),
     ("_hz", "GHz", GIGA),
     ("_w", "W", 1.0),
 )

@@ -36,9 +36,9 @@ def _number_in_text(value: object) -> object:
 
 
 def _as_text(value: object) -> object:
-    if isinstance(value, list):
-        return ";".join(map(str, value))
-    return str(value) if not isinstance(value, bool | dict) else value
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return ";".join(value)
+    return str(value) if not isinstance(value, bool | dict | list) else value
 
 
 _TYPE_BY_KIND: Final = {

@@ -40,7 +40,12 @@ _WINDOWED_BY_DEFAULT: Final = {
     "gemma3": _GEMMA3_WINDOWED,
     "gemma3_text": _GEMMA3_WINDOWED,
 }
-_GEMMA3_DEFAULTS: Final = {"vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256}
+_GEMMA3_DEFAULTS: Final[dict[str, object]] = {
+    "vocab_size": 262208,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 256,
+}
 _DEFAULTS: Final[dict[str, dict[str, object]]] = {"gemma3": _GEMMA3_DEFAULTS, "gemma3_text": _GEMMA3_DEFAULTS}
 """Values that configs of a family leave out because its class defines them."""
 _WINDOW_ONLY_IF_SWITCHED_ON: Final = frozenset({"qwen2", "qwen2_moe", "qwen3", "qwen3_moe"})

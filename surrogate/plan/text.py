@@ -70,14 +70,14 @@ def parse_scalar(text: str) -> object:
 def _parse_yaml(path: Path, text: str) -> object:
     try:
         return yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a subclass of the safe loader
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date that does not exist is a ValueError
         raise FileFormatError(f"{path}: is not well-formed YAML: {_one_line(error)}") from error
 
 
 def _parse_json(path: Path, text: str) -> object:
     try:
         return json.loads(text, object_pairs_hook=_distinct_pairs)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{path}: is not well-formed JSON: {error}") from error
 
 
@@ -95,7 +95,7 @@ def _as_mapping(path: Path, content: object) -> dict[str, object]:
     return {str(key): value for key, value in content.items()}
 
 
-def _one_line(error: yaml.YAMLError) -> str:
+def _one_line(error: Exception) -> str:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return f"{error.problem} in line {error.problem_mark.line + 1}"
     return " ".join(str(error).split())

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 Value = int | float | str | bool
 """What a plan holds for one column of the runs table."""
 
+MAX_COUNT: Final = 2**53
+"""Whole numbers above it are not exact in the float64 columns that are computed with."""
+
 RULE_BY_KIND: Final = {
     Kind.INTEGER: "must be a whole number",
     Kind.FLOAT: "must be a finite number",
@@ -67,6 +70,8 @@ def _has_kind(kind: Kind, value: Value) -> bool:
 
 def _check_bounds(column: Column, value: float) -> None:
     unit = f" {column.unit}" if column.unit else ""
+    if isinstance(value, int) and value > MAX_COUNT:
+        raise InputError(column.name, f"must be at most {MAX_COUNT}", value)
     if column.positive and value <= 0:
         raise InputError(column.name, "must be above 0", value)
     if column.lower is not None and value < column.lower:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from surrogate.catalog import (
     RATES_BY_PRECISION,
     accelerator_columns,
+    accelerator_table,
     canonical_accelerators,
     dense_peak_flops_per_s,
     dense_peaks_flops_per_s,
@@ -155,6 +156,8 @@ def test_columns_of_fields_and_names() -> None:
     columns = accelerator_columns(["H100", "A100", "H100", "TPUv5e"], ["hbm_bytes_per_s", "tdp_w"])
     np.testing.assert_allclose(columns["hbm_bytes_per_s"], [3.35e12, 2.039e12, 3.35e12, 0.819e12])
     np.testing.assert_array_equal(columns["tdp_w"], [700.0, 400.0, 700.0, np.nan])
+    assert np.isnan(accelerator_columns(["H100", None], ["hbm_bytes"])["hbm_bytes"]).tolist() == [False, True]
+    assert len(accelerator_table()["name"]) == len(ENTRIES)
     assert list(canonical_accelerators(["h100", None, "H200"])) == ["H100-80GB", None, "H200-141GB"]
 
 

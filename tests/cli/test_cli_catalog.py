@@ -25,7 +25,7 @@ def test_list_as_json_holds_every_entry_in_si_units(kind: str) -> None:
     ("kind", "texts"),
     [
         ("accelerators", ["H100-80GB", "TFLOP/s", "989.4", "GiB", "79.65"]),
-        ("models", ["llama3-70b", "70.55", "1e9"]),
+        ("models", ["llama3-70b", "70.55", "params"]),
         ("interconnects", ["NVLink4", "GB/s", "450"]),
         ("clusters", ["Gbit/s", "1600"]),
     ],

@@ -104,6 +104,7 @@ def test_spellings_that_are_understood(column: str, given: object, meant: object
         ("tp", 0, "must be at least 1"),
         ("tp", -2, "must be at least 1"),
         ("tp", float("nan"), "must be a whole number"),
+        ("num_gpus", 10**17, "must be at most 9007199254740992"),
         ("tp", [2], "must be a whole number"),
         ("num_gpus", float("inf"), "must be a whole number"),
         ("moe_capacity_factor", float("inf"), "must be a finite number"),
@@ -117,6 +118,7 @@ def test_spellings_that_are_understood(column: str, given: object, meant: object
         ("recompute", True, "must be one of none, selective, full"),
         ("pipeline_schedule", "dualpipev", "did you mean dualpipe"),
         ("framework", {"a": 1}, "must be text"),
+        ("recompute_modules", [["mlp"]], "must be text"),
     ],
 )
 def test_value_that_cannot_be_names_its_column(column: str, given: object, rule: str) -> None:
@@ -208,6 +210,8 @@ class TestFiles:
             (b"a: [1, 2", "not well-formed YAML"),
             (b"tp: 1\ntp: 2\n", "key 'tp' is given twice in line 2"),
             (b"cluster: {num_gpus: 1, num_gpus: 2}", "key 'num_gpus' is given twice"),
+            (b"date: 2024-13-45", "not well-formed YAML: month"),
+            (b"a: " + b"[" * 600, "not well-formed YAML"),
             (b"a: !!python/object/apply:os.system [ls]", "not well-formed YAML"),
         ],
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surrogate.catalog import load_accelerators, load_models
@@ -42,6 +42,7 @@ def test_row_and_back(plan: Plan) -> None:
     assert row_to_plan(plan_to_row(plan)) == plan
 
 
+@settings(max_examples=25)
 @given(st.lists(plans(), min_size=1, max_size=3))
 def test_frame_has_schema_types_and_goes_back(many: list[Plan]) -> None:
     frame = plans_to_frame(many)
