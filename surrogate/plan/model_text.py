@@ -17,6 +17,7 @@ from surrogate.plan.values import Value
 _MODEL_COLUMNS: Final = SECTION_COLUMNS["model"]
 _ONLY_NAMES: Final = frozenset({"model_name", "arch_from", "published_params", "published_active_params"})
 _BASE_KEYS: Final = ("preset", "hf_config")
+_MODIFIED: Final = "-modified"
 _MAX_PATH_CHARACTERS: Final = 512
 
 Values = dict[str, Value | None]
@@ -67,7 +68,7 @@ def changed_model(base: Values, changes: Values) -> Values:
     kept = {column: value for column, value in base.items() if column not in _followers(base, sizes)}
     kept |= {"published_params": None, "published_active_params": None}
     if kept.get("model_name"):
-        kept["model_name"] = f"{kept['model_name']}-modified"
+        kept["model_name"] = f"{str(kept['model_name']).removesuffix(_MODIFIED)}{_MODIFIED}"
     return kept | changes
 
 

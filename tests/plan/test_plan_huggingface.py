@@ -187,6 +187,23 @@ def test_gemma3_defaults_that_its_configs_leave_out() -> None:
     assert (fields["num_heads"], fields["num_kv_heads"], fields["head_dim"]) == (8, 4, 256)
 
 
+@pytest.mark.parametrize(
+    ("config", "column", "value"),
+    [
+        ({"model_type": "gpt_bigcode", "n_head": 48, "n_embd": 6144, "multi_query": True}, "num_kv_heads", 1),
+        (CONFIGS["falcon-7b"] | {"multi_query": False}, "num_kv_heads", 71),
+        (CONFIGS["mpt-30b"] | {"ffn_config": {"ffn_type": "mptglu"}}, "gated_mlp", True),
+        (CONFIGS["mpt-30b"] | {"attn_config": {"kv_n_heads": 8}}, "num_kv_heads", 8),
+        (CONFIGS["llama4-maverick"]["text_config"] | {"moe_layers": [1, 3, 5]}, "num_dense_layers", 45),
+        (CONFIGS["qwen3-30b-a3b"] | {"mlp_only_layers": [0, 1]}, "num_dense_layers", 2),
+        (CONFIGS["gemma2-9b"] | {"sliding_window_pattern": 4}, "windowed_layers_fraction", 0.75),
+        (CONFIGS["gpt2-1.5b"] | {"n_inner": 5000}, "ffn_hidden_size", 5000),
+    ],
+)
+def test_single_rules_of_families(config: dict[str, object], column: str, value: object) -> None:
+    assert model_fields(config)[column] == value
+
+
 def test_encoder_decoder_is_refused() -> None:
     with pytest.raises(InputError, match="decoder-only"):
         model_fields({"model_type": "t5", "is_encoder_decoder": True})
@@ -204,6 +221,8 @@ def test_config_file_beside_the_plan_with_a_change(tmp_path: Path) -> None:
     assert load_plan(plan_file).model.model_name == "my-model"
     plan_file.write_text(json.dumps({"model": {"hf_config": "my-model.config.json", "num_layers": 16}, **CLUSTER}))
     changed = load_plan(plan_file).model
+    inline = parse_plan({"model": {"hf_config": LLAMA3_8B, "num_layers": 16}, **CLUSTER}, "x").model
+    assert (inline.num_layers, inline.model_name) == (16, "llama-modified")
     assert (changed.num_layers, changed.hidden_size, changed.model_name) == (16, 4096, "my-model-modified")
 
 

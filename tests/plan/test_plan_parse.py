@@ -277,6 +277,14 @@ class TestOverrides:
         model = load_plan(plan_file, {"num_layers": 40}).model
         assert (model.num_layers, model.model_name, model.published_params) == (40, "llama3-70b-modified", None)
 
+    def test_a_modified_model_is_called_so_once(self) -> None:
+        flat = {**FLAT, "model": {"preset": "llama3-8b", "num_layers": 16}}
+        assert parse_plan(flat, "x", {"hidden_size": 2048}).model.model_name == "llama3-8b-modified"
+
+    def test_unknown_accelerator_names_the_plan(self, plan_file: Path) -> None:
+        with pytest.raises(PlanError, match=r"plan\.yaml: `accelerator` must be a known name"):
+            load_plan(plan_file, {"accelerator": "H300"})
+
     def test_empty_value_opens_a_field(self, plan_file: Path) -> None:
         partial = load_partial_plan(plan_file, parse_overrides(["tp=", "vp="]))
         assert partial.missing_required == ("tp",)
