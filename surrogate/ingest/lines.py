@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
@@ -114,13 +114,16 @@ def candidate_spans(block: bytes, needles: Sequence[bytes]) -> list[tuple[int, i
     return sorted(ends.items())
 
 
-def select_lines(blocks: Iterable[bytes], needles: Sequence[bytes]) -> Iterator[Line]:
-    """Candidate lines of the blocks, in file order."""
+def select_lines(
+    blocks: Iterable[bytes], needles: Sequence[bytes], skips: Callable[[bytes, int, int], bool] | None = None
+) -> Iterator[Line]:
+    """Candidate lines of the blocks, in file order, without those that `skips(block, start, end)` rejects."""
     follows = False
     for block in blocks:
         previous = 0
         for start, end in candidate_spans(block, needles):
             follows = follows if start <= previous else follows and not block[previous:start].strip()
-            yield Line(clean_text(block[start:end]), follows)
+            if skips is None or not skips(block, start, end):
+                yield Line(clean_text(block[start:end]), follows)
             previous, follows = end + 1, True
         follows = follows and not block[previous:].strip()

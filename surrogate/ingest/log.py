@@ -15,6 +15,7 @@ from surrogate.ingest.readers.base import PatternReader
 from surrogate.ingest.records import Event, Mark, Settings
 from surrogate.ingest.report import LogReport, LogRun, Scalar
 from surrogate.ingest.summary import summarise_run
+from surrogate.ingest.thinning import StepLineFilter
 from surrogate.ingest.tracker import RunTracker
 
 _HEADER_RECORDS: Final = 200
@@ -77,12 +78,14 @@ def _nothing_found(name: str) -> str:
 def _events(path: Path, reader: LogReader | None, tracker: RunTracker) -> Iterator[Event]:
     """Events of the whole file in order: the reader's, printed settings and out-of-memory reports."""
     needles = (*(reader.needles if reader is not None else ()), *oom.NEEDLES, *DUMP_NEEDLES)
+    step_lines = StepLineFilter(reader, tracker)
     done = 0
     for block in read_blocks(path):
         run = tracker.current
         in_header = done < HEADER_BYTES and (run is None or run.num_records < _HEADER_RECORDS)
         done += len(block)
-        for line in select_lines([block], (*needles, *HEADER_NEEDLES) if in_header else needles):
+        wanted = (*needles, *HEADER_NEEDLES) if in_header else needles
+        for line in select_lines([block], wanted, step_lines.skips if step_lines.is_active else None):
             yield from _line_events(line, reader, in_header=in_header)
     if reader is not None:
         yield from reader.finish()
@@ -90,8 +93,14 @@ def _events(path: Path, reader: LogReader | None, tracker: RunTracker) -> Iterat
 
 def _line_events(line: Line, reader: LogReader | None, *, in_header: bool) -> Iterator[Event]:
     if reader is not None:
-        yield from reader.read(line)
-        if _is_step_line(line.text, reader):
+        is_step = False
+        if isinstance(reader, PatternReader):
+            reader.found_start = False
+            yield from reader.read(line)
+            is_step = reader.found_start
+        else:
+            yield from reader.read(line)
+        if is_step:  # step lines name batch sizes too, which are not the configuration
             return
     report = oom.read_oom(line.text)
     if report is not None:
@@ -101,7 +110,3 @@ def _line_events(line: Line, reader: LogReader | None, *, in_header: bool) -> It
         if settings:
             yield Settings(settings)
 
-
-def _is_step_line(text: str, reader: LogReader) -> bool:
-    """Step lines name batch sizes too, which are not the configuration."""
-    return isinstance(reader, PatternReader) and reader.start.search(text) is not None

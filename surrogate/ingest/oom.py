@@ -6,8 +6,7 @@ import re
 from typing import Final
 
 NEEDLES: Final[tuple[bytes, ...]] = (
-    b"out of memory", b"OutOfMemoryError", b"RESOURCE_EXHAUSTED", b"ALLOC_FAILED", b"ErrorOutOfMemory",
-    b"Out Of Memory", b"Out of memory",
+    b"ut of memory", b"OfMemory", b"RESOURCE_EXHAUSTED", b"ALLOC_FAILED", b"Out Of Memory", b"oom-kill",
 )  # fmt: skip
 
 _DEVICE_OOM: Final = re.compile(

@@ -20,7 +20,7 @@ from typing import Final
 from surrogate.ingest.numbers import is_known
 from surrogate.ingest.records import Mark, Settings, StepRecord
 
-_MOST_RECORDS: Final = 2**14
+_MOST_RECORDS: Final = 2**13
 _MEMORY_SETTLED: Final = 1000  # records after which another rank's copy is not searched for a higher peak
 _RECENT_STEPS: Final = 512
 _COPY_TOLERANCE: Final = 0.05  # ranks of one step end together
@@ -60,6 +60,7 @@ class RunLogData:
     first_step: int | None = None
     recent: dict[int, StepRecord] = field(default_factory=dict)
     disturbance: str = ""
+    keeps_next: bool = False
 
     def note_memory(self, record: StepRecord) -> None:
         """Keep the highest peak over ranks and steps."""
@@ -74,7 +75,8 @@ class RunLogData:
         if not self.segments:
             self.segments.append(0)
             self.first_step = record.step
-        if self.num_records % self.stride == 0:
+        if self.keeps_next or self.num_records % self.stride == 0:
+            self.keeps_next = False
             self.records.append(record)
             if len(self.records) >= _MOST_RECORDS:
                 self._thin()
@@ -171,7 +173,7 @@ class RunTracker:
             return True
         if record.step > run.last.step:
             is_plain = not (self._pending or self._pending_marks or run.disturbance or self._is_other_job(run, record))
-            if is_plain and run.stride > 1 and run.num_records % run.stride:
+            if is_plain and not run.keeps_next and run.num_records % run.stride:
                 run.add_uncounted(record)
                 return False
             return True

@@ -72,14 +72,18 @@ class PatternReader:
     fields: ClassVar[Mapping[str, Field]] = {}
     loss: ClassVar[re.Pattern[str] | None] = None
     primary: ClassVar[str] = "time_s"
+    skips_lines: ClassVar[bool] = False
+    """Whether lines may be left unread: `start` works on bytes, and no state goes from line to line."""
 
     def __init__(self) -> None:
         self.wanted: Callable[[StepRecord], bool] = _always
+        self.found_start = False
 
     def read(self, line: Line) -> Iterator[Event]:
         """Records of one line."""
         text = line.text
         matches = list(self.start.finditer(text))
+        self.found_start = bool(matches)
         for index, match in enumerate(matches):
             piece = text if len(matches) == 1 else text[match.start() : self._end(matches, index, text)]
             prefix = text[: match.start()] if index == 0 else ""

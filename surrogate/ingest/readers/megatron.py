@@ -29,6 +29,7 @@ class MegatronReader(PatternReader):
     """NVIDIA Megatron-LM, all years."""
 
     name = "megatron-lm"
+    skips_lines = True
     framework = "megatron-lm"
     needles: ClassVar[tuple[bytes, ...]] = (
         b" time per iteration (", b"elapsed_time_per_iteration", b"max allocated: ", b"validation loss at",
@@ -145,6 +146,7 @@ class MegatronBridgeReader(MegatronReader):
     """NVIDIA Megatron-Bridge: Megatron lines, each after a `Step Time : 8.57s GPU utilization: ...` line."""
 
     name = "megatron-bridge"
+    skips_lines = False
     framework = "megatron-bridge"
     needles: ClassVar[tuple[bytes, ...]] = (*MegatronReader.needles, b"Step Time :", b"Step Time:", b"you should see")
     marks: ClassVar[tuple[bytes, ...]] = (b"Step Time :", b"megatron.bridge", b"Megatron-Bridge", b"mtp_1 loss")
@@ -199,6 +201,7 @@ class PrimusReader(MegatronReader):
     """AMD Primus: `last/average` pairs, memory in the line, records that wrap over two lines."""
 
     name = "primus"
+    skips_lines = False
     framework = "primus-megatron"
     needles: ClassVar[tuple[bytes, ...]] = (*MegatronReader.needles, b"okens per GPU (", b"tokens/s/GPU")
     marks: ClassVar[tuple[bytes, ...]] = (b"(tokens/s/GPU)", b"tokens/s/GPU", b"hip mem usage", b"rank-")

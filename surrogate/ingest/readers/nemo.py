@@ -75,6 +75,7 @@ class MaxTextReader(PatternReader):
     """Google MaxText."""
 
     name = "maxtext"
+    skips_lines = True
     framework = "maxtext"
     needles: ClassVar[tuple[bytes, ...]] = (b"completed step: ", b"eval metrics after step", b"checkpoint for step")
     start = re.compile(r"completed step: (?P<step>\d+),")

@@ -21,6 +21,7 @@ class TorchtitanReader(PatternReader):
 
     name = "torchtitan"
     primary = "tokens_per_s_per_gpu"
+    skips_lines = True
     framework = "torchtitan"
     needles: ClassVar[tuple[bytes, ...]] = (b"tps: ", b"wps: ", b"validate step:", b"Saving the checkpoint", b"Saving a")
     start = re.compile(r"(?<!validate )\bstep:\s*(?P<step>\d+)\b(?=.*?\b[tw]ps:)")
@@ -50,6 +51,7 @@ class NanotronReader(PatternReader):
     """Hugging Face nanotron: `iteration: 1 / 10 | ... | elapsed_time_per_iteration_ms: 11.5K | ...`."""
 
     name = "nanotron"
+    skips_lines = True
     framework = "nanotron"
     needles: ClassVar[tuple[bytes, ...]] = (b"time_per_iteration_ms: ", b"Saving checkpoint at", b"tokens_per_sec_per_gpu")
     start = re.compile(r"iteration: (?P<step>\d+) / (?P<total>\d+) \|")
@@ -80,6 +82,7 @@ class InternEvoReader(PatternReader):
 
     name = "internevo"
     primary = "tokens_per_s_per_gpu"
+    skips_lines = True
     framework = "internevo"
     needles: ClassVar[tuple[bytes, ...]] = (b"tgs (tokens/gpu/second)=", b"tgs/last_tgs_1=", b"Start to evaluate")
     start = re.compile(r"(?:tflops=(?P<tflops>[\d.]+) ?,? ?)?\bstep=(?P<step>\d+)\b")
