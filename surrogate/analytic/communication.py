@@ -224,12 +224,10 @@ def _tensor_traffic(w: Workload, groups: ParallelGroups, repeated: FloatArray) -
         hidden_state_bytes=ACTIVATION_BYTES * tokens_per_micro_batch(w) * w.hidden_size,
         tp=w.tp,
         sequence_parallel=w.sequence_parallel,
-        full_recompute=False,
+        repeated_forward=repeated,
     )
-    forward_again = 1.0 + repeated * (0.5 - 0.1 * w.sequence_parallel)
-    collectives = (4.0 + w.sequence_parallel) * forward_again
-    steps = blocks * collectives * (w.tp - 1.0)
-    return ring_traffic(groups.tp, wire_bytes=0.5 * blocks * per_layer * forward_again, latency_steps=steps)
+    steps = blocks * (4.0 + w.sequence_parallel + 2.0 * repeated) * (w.tp - 1.0)
+    return ring_traffic(groups.tp, wire_bytes=0.5 * blocks * per_layer, latency_steps=steps)
 
 
 def _vocabulary_traffic(w: Workload, groups: ParallelGroups) -> AxisTraffic:

@@ -16,7 +16,7 @@ ACTIVATION_BYTES = 2.0
 
 
 def tensor_parallel_bytes_per_layer(
-    *, hidden_state_bytes: FloatLike, tp: FloatLike, sequence_parallel: BoolLike, full_recompute: BoolLike
+    *, hidden_state_bytes: FloatLike, tp: FloatLike, sequence_parallel: BoolLike, repeated_forward: FloatLike
 ) -> FloatArray:
     """Return the wire bytes of tensor parallelism per layer and micro-batch, forward and backward.
 
@@ -26,8 +26,10 @@ def tensor_parallel_bytes_per_layer(
         ``q``, the undivided hidden state of the micro-batch.
     tp : array_like, shape (n,)
         Tensor parallel size.
-    sequence_parallel, full_recompute : array_like of bool, shape (n,)
-        Whether activations between blocks are sharded, and whether the forward pass is repeated.
+    sequence_parallel : array_like of bool, shape (n,)
+        Whether activations between blocks are sharded.
+    repeated_forward : array_like, shape (n,)
+        Share of layers whose forward pass runs again in backward: 1 for full recomputation of all, else 0.
 
     Returns
     -------
@@ -48,11 +50,11 @@ def tensor_parallel_bytes_per_layer(
     --------
     t = 8, n = 4096, h = 8192.
 
-    >>> args = {"hidden_state_bytes": 67108864, "tp": 8, "full_recompute": False}
+    >>> args = {"hidden_state_bytes": 67108864, "tp": 8, "repeated_forward": 0.0}
     >>> [int(tensor_parallel_bytes_per_layer(sequence_parallel=sp, **args)) for sp in (False, True)]
     [469762048, 587202560]
     """
-    factor = 8.0 + 2.0 * as_floats(sequence_parallel) + 4.0 * as_floats(full_recompute)
+    factor = 8.0 + 2.0 * as_floats(sequence_parallel) + 4.0 * as_floats(repeated_forward)
     return as_floats(factor * ((tp - 1.0) / as_floats(tp)) * hidden_state_bytes)
 
 

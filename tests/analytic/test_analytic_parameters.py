@@ -85,6 +85,14 @@ def test_hand_worked_parameters_of_one_gpu(make_workload):
     assert per_gpu.last.dense[0] == dense + 64
 
 
+@pytest.mark.parametrize("num_mtp_layers", [0, 1])
+@pytest.mark.parametrize("values", [{}, MIXTRAL, DEEPSEEK_V3, {"gated_mlp": False}], ids=["gqa", "moe", "mla", "plain"])
+def test_a_single_gpu_holds_the_whole_model(make_workload, values, num_mtp_layers):
+    w = make_workload(**values, num_mtp_layers=num_mtp_layers)
+    model, per_gpu = model_parameters(w), parameters_per_gpu(w)
+    assert per_gpu.first.total[0] == per_gpu.last.total[0] == model.total[0] + model.multi_token_prediction[0]
+
+
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("pp", [1, 2, 4, 8, 16])
 def test_stages_add_up_to_the_model(make_workload, pp, tied):
