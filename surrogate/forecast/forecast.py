@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -15,6 +15,7 @@ from surrogate.reliability._arrays import FloatArray
 
 DRAWS: Final = 20_000
 """Sampling error of a P90 below 1 % of the spread."""
+_PERCENTILES: Final = np.arange(1, 100) / 100.0
 _INTERVAL_FACTORS: Final = (0.25, 0.5, 2.0, 4.0)
 
 
@@ -57,11 +58,12 @@ class PhaseForecast:
 class Forecast:
     """The answer of `forecast_run`.
 
-    ``losses`` are shares of wall time and sum to 1 with ``ettr``; ``checkpoint_interval_s`` is that of the longest
-    phase; probabilities are None where nothing was asked.
+    ``days_percentiles`` are those from 1 % to 99 %. ``losses`` are shares of wall time and sum to 1 with ``ettr``.
+    ``checkpoint_interval_s`` is that of the longest phase. Probabilities are None where nothing was asked.
     """
 
     days: Spread
+    days_percentiles: tuple[float, ...]
     gpu_hours: Spread
     cost: Spread | None
     interruptions_mean: float
@@ -78,6 +80,16 @@ class Forecast:
     budget_probability: float | None
     never_finishes_probability: float
     phases: tuple[PhaseForecast, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values for JSON, quantiles flat (``days_p10``, ...)."""
+        nested = asdict(self)
+        flat: dict[str, object] = {}
+        for name in ("days", "cost", "gpu_hours"):
+            spread = nested.pop(name) or {"p10": None, "p50": None, "p90": None}
+            flat |= {f"{name}_{quantile}": value for quantile, value in spread.items()}
+        del nested["days_percentiles"]
+        return flat | nested
 
 
 def forecast_run(
@@ -122,6 +134,7 @@ def forecast_run(
     share = expected.days / expected.days.sum()
     return Forecast(
         days=_spread(outcomes.days),
+        days_percentiles=tuple(np.quantile(outcomes.days, _PERCENTILES, method="inverted_cdf").tolist()),
         gpu_hours=_spread(outcomes.gpu_hours),
         cost=None if cost is None else _spread(cost),
         **_interruptions(outcomes),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any, Final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +16,8 @@ from surrogate.reliability.failures import ComponentRates
 from surrogate.reliability.goodput import WhenShort
 from surrogate.reliability.priors import Maturity
 
-_Z_95 = 1.6448536269514722
+_Z_95: Final = 1.6448536269514722
+_ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,18 +67,23 @@ class TrainingPlans:
     def broadcast(self) -> TrainingPlans:
         """Return the same plans with every field an array of shape (n,)."""
         names = [field.name for field in fields(self)]
-        columns = np.broadcast_arrays(*(np.atleast_1d(np.asarray(getattr(self, name))) for name in names))
-        return replace(self, **dict(zip(names, columns, strict=True)))
+        arrays = np.broadcast_arrays(*(np.atleast_1d(np.asarray(getattr(self, name))) for name in names))
+        columns: dict[str, Any] = dict(zip(names, arrays, strict=True))
+        return replace(self, **columns)
 
     @property
     def steps(self) -> FloatArray:
         """Whole optimizer steps that cover the tokens."""
-        return np.ceil(np.asarray(self.tokens, dtype=np.float64) / np.asarray(self.tokens_per_step) - 1e-9)
+        per_step = np.asarray(self.tokens_per_step, dtype=np.float64)
+        steps: FloatArray = np.ceil(np.asarray(self.tokens, dtype=np.float64) / per_step - _ROUNDING)
+        return steps
 
     @property
     def num_nodes(self) -> FloatArray:
         """Nodes of the job."""
-        return np.ceil(np.asarray(self.num_gpus, dtype=np.float64) / np.asarray(self.gpus_per_node))
+        per_node = np.asarray(self.gpus_per_node, dtype=np.float64)
+        nodes: FloatArray = np.ceil(np.asarray(self.num_gpus, dtype=np.float64) / per_node)
+        return nodes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,7 +151,10 @@ class RunPolicy:
     price_per_gpu_hour: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.planned_downtime_fraction < 1.0:
+        for name, kinds in (("maturity", get_args(Maturity)), ("when_short", get_args(WhenShort))):
+            if getattr(self, name) not in kinds:
+                raise InputError(name, f"must be one of {', '.join(kinds)}", getattr(self, name))
+        if float(real("planned_downtime_fraction", self.planned_downtime_fraction)) >= 1.0:
             raise InputError("planned_downtime_fraction", "must lie in [0, 1)", self.planned_downtime_fraction)
         if self.price_per_gpu_hour is not None:
             real("price", self.price_per_gpu_hour)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from surrogate.forecast.inputs import RunPolicy, TrainingPlans
-from surrogate.reliability._arrays import FloatArray, real
+from surrogate.reliability._arrays import FloatArray, IntArray, real
 from surrogate.reliability.checkpointing import (
     CheckpointLayout,
     CheckpointSize,
@@ -104,14 +104,9 @@ def operate(plans: TrainingPlans, policy: RunPolicy) -> Operation:
         storage_duty_fraction=policy.storage_duty_fraction,
     )
     interval = _interval(policy, failures, times, shortest, step)
-    slowdown = 1.0 + real("persist_slowdown_fraction", policy.persist_slowdown_fraction) * np.minimum(
-        times.persist_s / (interval + times.stall_s), 1.0
-    )
     out = node_unavailability(failures_per_node_day=failures.removed_per_node_day, repair_s=policy.repair_s)
     restart = policy.restart_s if policy.restart_s is not None else published_restart_s(num_gpus=plans.num_gpus)
-    spares = policy.spares
-    if spares is None:
-        spares = spares_for_repair(num_nodes=plans.num_nodes, unavailability=out, risk=policy.spare_risk)
+    spares = _spares(plans, policy, out)
     job = FaultTolerance(
         failures_per_day=failures.per_day,
         interval_s=interval,
@@ -133,8 +128,8 @@ def operate(plans: TrainingPlans, policy: RunPolicy) -> Operation:
         interval_s=interval,
         shortest_interval_s=shortest,
         restart_s=np.broadcast_to(np.asarray(restart, dtype=np.float64), step.shape),
-        spares=np.broadcast_to(np.asarray(spares, dtype=np.float64), step.shape),
-        step_time_s=step * slowdown,
+        spares=spares,
+        step_time_s=step * _slowdown(policy, times, interval),
         job=job,
         goodput=goodput(job, when_short=policy.when_short),
     )
@@ -175,7 +170,8 @@ def expected_time_to_train(plans: TrainingPlans, policy: RunPolicy) -> TimeToTra
 
 def gpu_hours(plans: TrainingPlans, run: Operation, days: FloatArray) -> FloatArray:
     """Return accelerator hours of ``days``, shape (..., n), spare nodes included."""
-    held = np.asarray(plans.num_gpus) + run.spares * np.asarray(plans.gpus_per_node)
+    per_node = np.asarray(plans.gpus_per_node, dtype=np.float64)
+    held: FloatArray = np.asarray(plans.num_gpus, dtype=np.float64) + run.spares * per_node
     return days * HOURS_PER_DAY * held
 
 
@@ -210,7 +206,7 @@ def _law_columns(rates: ComponentRates, counts: HardwareCounts) -> FloatArray:
     return np.stack([shape, exposure, silent, per_component[:, removing].sum(axis=1) / counts.node])
 
 
-def _rows(counts: HardwareCounts, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> HardwareCounts:
+def _rows(counts: HardwareCounts, rows: IntArray) -> HardwareCounts:
     return HardwareCounts(
         gpu=counts.gpu[rows], node=counts.node[rows], nic=counts.nic[rows], switch=counts.switch[rows]
     )
@@ -236,6 +232,19 @@ def _checkpoint(plans: TrainingPlans, policy: RunPolicy) -> tuple[CheckpointSize
     )
     size = checkpoint_size(layout)
     return size, checkpoint_times(size, storage, asynchronous=policy.asynchronous)
+
+
+def _spares(plans: TrainingPlans, policy: RunPolicy, unavailability: FloatArray) -> FloatArray:
+    if policy.spares is None:
+        return spares_for_repair(num_nodes=plans.num_nodes, unavailability=unavailability, risk=policy.spare_risk)
+    return np.broadcast_to(real("spares", policy.spares), unavailability.shape)
+
+
+def _slowdown(policy: RunPolicy, times: CheckpointTimes, interval_s: FloatArray) -> FloatArray:
+    """Return the factor on step time for checkpoints written behind training."""
+    slowed = real("persist_slowdown_fraction", policy.persist_slowdown_fraction)
+    busy: FloatArray = np.minimum(times.persist_s / (interval_s + times.stall_s), 1.0)
+    return 1.0 + slowed * busy
 
 
 def _interval(

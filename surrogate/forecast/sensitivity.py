@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from scipy import special
@@ -51,9 +51,10 @@ def one_at_a_time(plans: TrainingPlans, policy: RunPolicy, run: Operation) -> tu
     Returns
     -------
     tuple of InputEffect
-        Step time and failure rate move between their 10 % and 90 % quantiles, the rest to half and double; the best
-        checkpoint interval follows, unless one was given.
+        Step time and failure rate move between their 10 % and 90 % quantiles, the rest to half and double. The best
+        checkpoint interval follows, unless one was given; the spares stay.
     """
+    policy = replace(policy, spares=run.spares)
     effects = []
     for name, labels, moved_plans, policies in _variants(plans, policy, run):
         low, high = (
@@ -74,10 +75,7 @@ def _variants(plans: TrainingPlans, policy: RunPolicy, run: Operation) -> Iterat
     rates = [replace(policy, failure_rate_factor=factor) for factor in factors]
     yield "failure_rate", quantiles, (plans, plans), (rates[0], rates[1])
     for name, value in _policy_inputs(policy, run).items():
-        moved = [
-            replace(policy, **{name: np.ceil(value * factor) if name == "spares" else value * factor})
-            for factor in _HALF_AND_DOUBLE
-        ]
+        moved = [_with_input(policy, name, value * factor) for factor in _HALF_AND_DOUBLE]
         yield name, ("x 0.5", "x 2"), (plans, plans), (moved[0], moved[1])
 
 
@@ -91,3 +89,8 @@ def _policy_inputs(policy: RunPolicy, run: Operation) -> dict[str, FloatArray]:
         "read_bytes_per_s": policy.read_bytes_per_s,
     }
     return {name: np.asarray(value, dtype=np.float64) for name, value in inputs.items()}
+
+
+def _with_input(policy: RunPolicy, name: str, value: FloatArray) -> RunPolicy:
+    changed: dict[str, Any] = {name: np.ceil(value) if name == "spares" else value}
+    return replace(policy, **changed)

@@ -35,7 +35,10 @@ def real(field: str, values: ArrayLike, *, minimum: float = 0.0, strict: bool = 
     InputError
         Names the field and the first offending value.
     """
-    array = np.asarray(values, dtype=np.float64)
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(field, "must be a number", values) from error
     fine = np.isfinite(array) & ((array > minimum) if strict else (array >= minimum))
     if not fine.all():
         rule = f"must be a finite number {'>' if strict else '>='} {minimum:g}"

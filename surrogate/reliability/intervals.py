@@ -166,6 +166,6 @@ def check_interval(*, interval_s: ArrayLike, save_s: ArrayLike) -> None:
     interval, save = np.broadcast_arrays(real("interval_s", interval_s, strict=True), np.asarray(save_s))
     short = interval < save * (1.0 - 1e-9)
     if short.any():
-        way_out = f"checkpoint at most every {save[short].flat[0]:.6g} s, or make saving faster"
+        way_out = f"checkpoint no more often than every {save[short].flat[0]:.6g} s, or make saving faster"
         got = float(interval[short].flat[0])
         raise InputError("checkpoint_interval_s", "must not be shorter than a save", got, way_out)
