@@ -68,8 +68,6 @@ def peak_flops_per_s(runs: pd.DataFrame) -> FloatArray:
 
 def _peak(accelerator: str, precision: str) -> float:
     entry = load_accelerators()[accelerator]
-    for rate in RATES_BY_PRECISION[precision] if precision else SIXTEEN_BITS:
-        value = getattr(entry, f"{rate}_flops_per_s")
-        if value is not None:
-            return float(value)
-    return float("nan")
+    rates = RATES_BY_PRECISION[precision] if precision else SIXTEEN_BITS
+    values = [getattr(entry, f"{rate}_flops_per_s") for rate in rates]
+    return next((float(value) for value in values if value is not None), float("nan"))

@@ -11,7 +11,6 @@ import pandas as pd
 from surrogate.analytic.workload import FloatArray
 from surrogate.derive.architecture import (
     Architecture,
-    active_layer_parameters,
     attention_core_flops_per_token,
     attention_parameters,
     expert_block_parameters,
@@ -63,19 +62,15 @@ def full_attention_flops_per_token(a: Architecture, mtp_layers: FloatArray) -> F
     return model_flops_per_token(a)
 
 
-def aleph_alpha_flops_per_token(a: Architecture, mtp_layers: FloatArray) -> FloatArray:
-    """Return ``6 N + 12 L h s`` with N without the input embedding: full attention, no recompute."""
-    del mtp_layers
-    return 6.0 * (active_layer_parameters(a) + a.vocab_size * a.hidden_size) + attention_core_flops_per_token(a)
-
-
 _MEGATRON: Final = "arXiv 2104.04473, equation 3"
 CONVENTIONS: Final = (
     Convention("hardware:megatron-96Bslh2", megatron_hardware_flops_per_token, _MEGATRON),
-    Convention("hardware:8N", eight_n_flops_per_token, "bigscience-workshop/bigscience, train/tr11-176B-ml"),
+    Convention("hardware:8N (N=12Lh^2", eight_n_flops_per_token, "bigscience-workshop/bigscience, train/tr11-176B-ml"),
     Convention("model:megatron-bridge", causal_flops_per_token, "NVIDIA-NeMo/Megatron-Bridge, performance summary"),
     Convention("model:6N+attn(causal/2)", causal_flops_per_token, "NVIDIA/dgxc-benchmarking, README of each recipe"),
+    Convention("model:6N(no input emb)+causal", causal_flops_per_token, "AI-Hypercomputer/maxtext, pull request 1988"),
     Convention("model:6N", full_attention_flops_per_token, "arXiv 2204.02311, appendix B"),
+    Convention("model:aleph-alpha", full_attention_flops_per_token, "arXiv 2311.05610"),
     Convention("model:nanotron", full_attention_flops_per_token, "huggingface/nanotron, FLOPs of the Llama model"),
     Convention("model:megatron", full_attention_flops_per_token, _MEGATRON + " without the recomputed forward"),
 )

@@ -72,8 +72,8 @@ class Findings:
         return sorted(self._problems, key=lambda problem: (problem.row, _COLUMN_ORDER.get(problem.column, last)))
 
 
-def _shown(value: object) -> str:
+def _shown(value: str | float | None) -> str:
     """Return a value as a user would write it."""
-    if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
+    if pd.isna(value):
         return "nothing"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -84,7 +84,9 @@ def test_the_most_direct_figure_wins(figures, seconds, time_from):
     assert run["time_from"] == time_from
 
 
-@pytest.mark.parametrize("kind", ["model:automodel (formula not printed)", "hardware (counts recompute)", None])
+@pytest.mark.parametrize(
+    "kind", ["model:automodel (formula not printed)", "hardware (counts recompute)", "hardware:8N (1.3B nominal)", None]
+)
 def test_unknown_conventions_give_no_time(kind):
     run = derive(**LLAMA3_8B, tflops_per_gpu=400, tflops_kind=kind)
     assert pd.isna(run["measured_step_time_s"])
