@@ -53,6 +53,8 @@ class Accelerator:
     """Typical inter-node network per accelerator: a property of the site, so let a plan override it."""
     host_link: str
     host_link_bytes_per_s: float
+    host_link_source: str
+    """Where the host link's rate was read, or on what it is assumed."""
     sm_count: int | None
     boost_hz: float | None
     tdp_w: float | None
@@ -88,6 +90,7 @@ def accelerator_from_row(row: Row) -> Accelerator:
         nic_bytes_per_s=scaled(row["nic_gbit_per_s"], BYTES_PER_S_PER_GBIT_PER_S),
         host_link=row["host_link"],
         host_link_bytes_per_s=scaled(row["host_link_gbytes_per_s"], GIGA),
+        host_link_source=row["host_link_source"],
         sm_count=optional_int(row["sm_count"]),
         boost_hz=optional_float(row["boost_mhz"], MEGA),
         tdp_w=optional_float(row["tdp_w"]),

@@ -47,6 +47,7 @@ class AcceleratorRecord(BaseModel):
     nic_gbit_per_s: Positive
     host_link: str = ""
     host_link_gbytes_per_s: Positive
+    host_link_source: str = "stated by the user"
     sm_count: Size | None = None
     boost_mhz: Positive | None = None
     tdp_w: Positive | None = None

@@ -93,6 +93,7 @@ def test_every_alias_belongs_to_its_own_entry(entry: object) -> None:
 def test_entry_is_cited_dated_and_physically_sensible(entry: object) -> None:
     assert entry.sources
     assert entry.verified
+    assert entry.host_link_source.startswith(("read: ", "rate read: ", "assumed: "))
     assert re.fullmatch(r"20\d\d-(0[1-9]|1[0-2])", entry.release)
     assert 10 * 2**30 < entry.hbm_bytes < 300 * 2**30
     assert 0.3e12 < entry.hbm_bytes_per_s < 9e12
