@@ -52,13 +52,13 @@ ARCHITECTURE: Final = (
         "published_params",
         "",
         "total parameters as published",
-        published=PublishedUnit(name="params_b", unit="1e9", factor=GIGA),
+        published=PublishedUnit(name="params_b", unit="billions", factor=GIGA),
     ),
     quantity(
         "published_active_params",
         "",
         "parameters active per token as published",
-        published=PublishedUnit(name="active_params_b", unit="1e9", factor=GIGA),
+        published=PublishedUnit(name="active_params_b", unit="billions", factor=GIGA),
     ),
     text("arch_caveat", "what the architecture columns cannot express"),
 )
