@@ -14,6 +14,7 @@ from surrogate.ingest.configs.megatron_training import (
     read_recompute,
 )
 from surrogate.ingest.configs.report import ConfigReport, Draft
+from surrogate.ingest.configs.script_cluster import ask_accelerator
 
 
 def read_megatron_arguments(arguments: Mapping[str, object]) -> ConfigReport:
@@ -28,7 +29,7 @@ def read_megatron_arguments(arguments: Mapping[str, object]) -> ConfigReport:
     Returns
     -------
     ConfigReport
-        Format ``"megatron"``.
+        Format ``"megatron-dump"``.
 
     Examples
     --------
@@ -38,7 +39,8 @@ def read_megatron_arguments(arguments: Mapping[str, object]) -> ConfigReport:
     """
     draft = Draft()
     fill_from_arguments(draft, Arguments(arguments))
-    return draft.finish("megatron")
+    ask_accelerator(draft)
+    return draft.finish("megatron-dump")
 
 
 def read_megatron_dump(text: str) -> ConfigReport:

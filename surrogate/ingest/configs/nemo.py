@@ -14,6 +14,7 @@ from surrogate.ingest.configs.shape import complete_attention, complete_experts,
 from surrogate.ingest.configs.tree import Tree, first, lookup, section
 
 _GATED: Final = frozenset({"swiglu", "fast-swiglu", "geglu", "fast-geglu", "reglu", "fast-reglu"})
+_REDUCE_DTYPE: Final = {"32": "fp32", "16": "fp16", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 _SHARDING_STAGE: Final = {"full": 3, "hybrid": 3, "grad": 2}
 
 
@@ -139,9 +140,7 @@ def _read_precision(draft: Draft, model: Tree, trainer: Tree) -> None:
         draft.put("param_gather_dtype", "fp8")
     grads = as_text(lookup(model, "optim.grad_sync_dtype")) or as_text(model.get("fsdp_grad_reduce_dtype"))
     if grads and (draft.values.get("fsdp") or "grad_sync_dtype" in section(model, "optim")):
-        draft.put(
-            "grad_reduce_dtype", {"32": "fp32", "16": "fp16", "float32": "fp32", "bfloat16": "bf16"}.get(grads, grads)
-        )
+        draft.put("grad_reduce_dtype", _REDUCE_DTYPE.get(grads, grads))
 
 
 def _read_recompute(draft: Draft, model: Tree) -> None:

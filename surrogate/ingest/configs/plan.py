@@ -47,9 +47,11 @@ def config_to_partial_plan(
 
 
 def missing_settings(report: ConfigReport, partial: PartialPlan) -> tuple[Missing, ...]:
-    """Return the required settings that are still open, each with the reason."""
+    """Return the required settings that are still open, each with the reason; what will follow is not asked for."""
+    names = partial.missing_required
+    follows = {"global_batch_size"} if report.batch_rule.per_rank_batch_size and "num_gpus" in names else set()
     return tuple(
-        Missing(column, report.reason(column) or "the file does not give it") for column in partial.missing_required
+        Missing(name, report.reason(name) or "the file does not give it") for name in names if name not in follows
     )
 
 
