@@ -79,3 +79,10 @@ def test_groups_are_consistent(make_random_workload, seed):
     np.testing.assert_allclose(groups.data_shard.size * groups.data_replica.size, groups.data.size)
     np.testing.assert_allclose(groups.expert_shard.size * groups.expert_replica.size, groups.expert_data.size)
     np.testing.assert_allclose(groups.expert_data.size * w.ep * w.expert_tp * w.pp, w.num_gpus)
+
+
+def test_hybrid_sharding_spreads_experts_over_the_same_gpus(make_workload):
+    w = make_workload(tp=2, dp=32, ep=4, num_experts=8, shard_size=8)
+    groups = parallel_groups(w)
+    assert (groups.expert_shard.size[0], groups.expert_shard.stride[0]) == (8 * 2 / 4, 4)
+    assert (groups.expert_replica.size[0], groups.expert_replica.stride[0]) == (4, 16)
