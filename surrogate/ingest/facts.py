@@ -31,6 +31,8 @@ _FLAGS: Final = {
     "overlap_grad_reduce": "overlap_grad_reduce", "overlap_param_gather": "overlap_param_gather",
     "compiled": "compiled",
 }  # fmt: skip
+_SAID_BY: Final = {"precision": {"fp16", "bf16", "fp8", "params_dtype"}, "optimizer": {"optimizer"}}
+"""Columns that a missing argument settles in a script, but not in an excerpt of a dump."""
 _MEGATRON_ARGUMENTS: Final = frozenset({"num_layers", "hidden_size", "num_attention_heads"})
 _TRUE: Final = frozenset({"true", "1", "yes"})
 _FALSE: Final = frozenset({"false", "0", "no"})
@@ -87,7 +89,7 @@ def _dumped(settings: Mapping[str, str]) -> dict[str, Scalar]:
     from surrogate.ingest.configs.megatron import read_megatron_arguments  # noqa: PLC0415 - read when a dump is there
 
     report = read_megatron_arguments(dump)
-    skipped = report.defaulted | {"framework"}
+    skipped = report.defaulted | {name for name, keys in _SAID_BY.items() if not keys & dump.keys()}
     return {name: value for name, value in report.values.items() if name not in skipped}
 
 
@@ -176,10 +178,12 @@ def counted_facts(run: RunLogData) -> dict[str, Scalar]:
     return found
 
 
-def size_of_step(facts: Mapping[str, Scalar]) -> SizeOfStep:
+def size_of_step(facts: Mapping[str, Scalar], settings: Mapping[str, str]) -> SizeOfStep:
     """Samples and tokens of one optimizer step, NaN as far as they are not known."""
     samples = number(facts, "global_batch_size")
     tokens = samples * number(facts, "seq_len")
+    if not is_known(tokens):
+        tokens = parse_number(settings.get("tokens_per_step", ""))
     return SizeOfStep(samples=samples, tokens=tokens, tokens_per_gpu=tokens / number(facts, "num_gpus"))
 
 

@@ -55,11 +55,12 @@ def open_log(path: Path) -> IO[bytes]:
     """
     try:
         stream = path.open("rb")
-        magic = stream.read(2)
-        stream.seek(0)
+        if stream.peek(2)[:2] != _GZIP_MAGIC:
+            return stream
+        stream.close()
+        return gzip.open(path, "rb")  # type: ignore[return-value]
     except OSError as error:
         raise FileFormatError(f"{path}: cannot be read as a log ({error.strerror or error})") from error
-    return gzip.GzipFile(fileobj=stream) if magic == _GZIP_MAGIC else stream  # type: ignore[return-value]
 
 
 def _read(stream: IO[bytes], path: Path) -> bytes:

@@ -60,13 +60,17 @@ def read_log(path: str | Path, format: str | None = None, known: Mapping[str, Sc
     name = reader.name if reader is not None else ""
     framework = reader.framework if reader is not None else ""
     runs: list[LogRun] = []
+    notes: list[str] = []
     for data in tracker.finish():
         before = {key: runs[-1].settings[key] for key in _SHARED_COLUMNS if key in runs[-1].settings} if runs else {}
         run = summarise_run(data, format_name=name, framework=framework, known=known or {}, counts=before)
         if data.records or run.status == "oom":
             runs.append(run)
-    notes = () if runs else (_nothing_found(name),)
-    return LogReport(path=str(path), format=name, runs=tuple(runs), notes=notes)
+        else:
+            notes += run.notes
+    if not runs:
+        notes.insert(0, _nothing_found(name))
+    return LogReport(path=str(path), format=name, runs=tuple(runs), notes=tuple(notes))
 
 
 def _nothing_found(name: str) -> str:
@@ -109,4 +113,3 @@ def _line_events(line: Line, reader: LogReader | None, *, in_header: bool) -> It
         settings = printed_settings(line.text)
         if settings:
             yield Settings(settings)
-

@@ -65,18 +65,24 @@ _KEYS: Final = "|".join(sorted(SYNONYMS, key=len, reverse=True))
 _PAIR: Final = re.compile(
     rf"(?<![\w.])(?P<key>{_KEYS})['\"]?(?:\s?\.{{3,}}\s?|\s*[:=]\s*|\s+)(?P<value>['\"]?[\w.+-]+['\"]?)"
 )
-_BARE_FLAG: Final = re.compile(r"--(swiglu|bf16|fp16|sequence_parallel|use_distributed_optimizer|use_flash_attn)(?=\s+--|\s*['\"]?$)")
+_BARE_FLAG: Final = re.compile(
+    r"--(swiglu|bf16|fp16|sequence_parallel|use_distributed_optimizer|use_flash_attn)(?=\s+--|\s*['\"]?$)"
+)
 _NANOTRON: Final = re.compile(r"^\s*(?:parallelism=ParallelismArgs\()?(dp|pp|tp|expert_parallel_size)=(\d+),?\s*$")
 _NANOTRON_NAMES: Final = {
     "dp": "data_parallel_size", "pp": "pipeline_model_parallel_size", "tp": "tensor_model_parallel_size",
     "expert_parallel_size": "expert_model_parallel_size",
 }  # fmt: skip
-_TITAN_BATCH: Final = re.compile(r"local batch size (\d+), global batch size (\d+)(?:, gradient accumulation steps \d+)?, sequence length (\d+)")
+_TITAN_BATCH: Final = re.compile(
+    r"local batch size (\d+), global batch size (\d+)(?:, gradient accumulation steps \d+)?, sequence length (\d+)"
+)
 _TITAN_MESH: Final = re.compile(r"(?:Building|mesh) .*?mesh.*?\[(\d+(?:, \d+)*)\]")
 _DEVICE: Final = re.compile(
     r"\b(?:NVIDIA |Tesla |AMD Instinct |Instinct )(?P<name>(?:GB|GH|V|A|H|B|L|MI)\d{2,3}\w?(?:[ -](?:SXM\d?|PCI-?[Ee]|NVL))?)"
     r"(?:[- ](?P<memory>\d+)\s?GB)?"
 )
+_WORLD: Final = re.compile(r"using world size: (\d+)")
+_TOKENS: Final = re.compile(r"tokens per iteration will be: ([\d,]+)")
 _VERSION: Final = re.compile(
     r"(?i)\b(torch|pytorch|deepspeed|megatron(?:[- ]core)?|nemo|transformers|composer|llm-foundry|torchtitan|nanotron)"
     r"(?: info:)?[ _]version\s?[:=.]*\s?v?(\d[\w.+]*)"
@@ -95,7 +101,7 @@ HEADER_NEEDLES: Final[tuple[bytes, ...]] = (
     b"swiglu", b"distributed_optimizer", b"distributed-optimizer", b"zero_stage", b"flash", b"overlap", b"topk",
     b"per_tok", b"kv_channels", b"max_target_length",
     b"NVIDIA ", b"Tesla V", b"Instinct MI", b"version", b"device mesh", b"device_mesh", b"activation checkpointing",
-    b"Float8", b"with torch.compile", b"dp=", b"pp=", b"tp=",
+    b"Float8", b"with torch.compile", b"dp=", b"pp=", b"tp=", b"world size:", b"tokens per iteration",
 )  # fmt: skip
 """One of these is in every spelling that is looked for: fewer byte searches than one for each key."""
 
@@ -140,6 +146,10 @@ def _special(text: str) -> Iterator[tuple[str, str]]:
         yield from zip(("micro_batch_size", "global_batch_size", "seq_length"), batch.groups(), strict=True)
     elif (mesh := _TITAN_MESH.search(text)) is not None:
         yield "world_size", str(prod(int(size) for size in mesh[1].split(", ")))
+    if (world := _WORLD.search(text)) is not None:
+        yield "world_size", world[1]
+    if (tokens := _TOKENS.search(text)) is not None:
+        yield "tokens_per_step", tokens[1].replace(",", "")
     if (device := _DEVICE.search(text)) is not None:
         yield "accelerator", f"{device['name']}-{device['memory']}GB" if device["memory"] else device["name"]
     for name, version in _VERSION.findall(text):

@@ -93,15 +93,22 @@ def _estimate(draft: _Draft) -> None:
     run = draft.run
     if not run.records:
         return
-    found = step_times(run, size_of_step(draft.facts))
+    found = step_times(run, size_of_step(draft.facts, draft.run.settings))
     if found is not None:
-        draft.source, draft.times = found
+        draft.source, times = found
+        draft.times = np.where(_is_other_batch(draft), np.nan, times)
         draft.steady = steady_of(run, draft.times)
         is_clock = draft.source == "wall" and any(is_known(record.elapsed_s) for record in run.records)
         if draft.source in _SOURCE_NOTES:
             draft.note(_CLOCK_NOTE if is_clock else _SOURCE_NOTES[found[0]])
         _describe_steady(draft, draft.steady)
     _infer_counts(draft)
+
+
+def _is_other_batch(draft: _Draft) -> BoolArray:
+    """Records of another batch size than the reported one: a ramp-up is a change of configuration."""
+    batches = column(draft.run.records, "global_batch_size")
+    return np.isfinite(batches) & (batches != number(draft.facts, "global_batch_size"))
 
 
 def _infer_counts(draft: _Draft) -> None:
@@ -126,7 +133,9 @@ def _describe_steady(draft: _Draft, steady: SteadyState) -> None:
     if timed < _ENOUGH_RECORDS and run.records[0].loss != "summary":
         draft.note(f"only {timed} timed record(s): no warm-up could be dropped" + _cold_words(run))
     if steady.num_disturbed:
-        draft.note(f"{steady.num_disturbed} record(s) after an evaluation or checkpoint, or with skipped steps, left out")
+        draft.note(
+            f"{steady.num_disturbed} record(s) after an evaluation or checkpoint, or with skipped steps, left out"
+        )
     if len(steady.regimes) > 1:
         levels = "; ".join(
             f"steps {run.records[regime.first].step}-{run.records[regime.last].step}: {regime.median:.4g} s"
@@ -200,7 +209,7 @@ def _status(draft: _Draft) -> str:
     if draft.run.num_records >= _ENOUGH_RECORDS:
         draft.note(f"went out of memory later ({ooms[0]}): the steps before count as measured")
         return "ok"
-    draft.note(f"out of memory: {ooms[0]}")
+    draft.note(ooms[0] if ooms[0].startswith("out of") else f"out of memory: {ooms[0]}")
     return "oom"
 
 
@@ -214,7 +223,7 @@ def _token_rate(draft: _Draft, step_time_s: float, used: BoolArray) -> float:
     """Tokens per second and accelerator: printed, else from the step time and the size of a step."""
     records = draft.run.records
     printed = column(records, "tokens_per_s_per_gpu")
-    size = size_of_step(draft.facts)
+    size = size_of_step(draft.facts, draft.run.settings)
     if np.isfinite(printed).any():
         if draft.steady is None:
             rate = steady_rate(draft.run, "tokens_per_s_per_gpu")
@@ -233,7 +242,7 @@ def _token_rate(draft: _Draft, step_time_s: float, used: BoolArray) -> float:
 
 def _sample_rate(draft: _Draft, step_time_s: float, used: BoolArray) -> float:
     records = draft.run.records
-    size = size_of_step(draft.facts)
+    size = size_of_step(draft.facts, draft.run.settings)
     printed = column(records, "samples_per_s")
     if is_known(size.samples) and is_known(step_time_s):
         rate = size.samples / step_time_s
@@ -265,7 +274,10 @@ def _explain(draft: _Draft, step_time_s: float, tokens: float, samples: float) -
         if draft.reasons.get("step_time_s") == _NO_RATE:
             draft.reasons["tokens_per_s_per_gpu"] = _NO_RATE
             return
-        lacking = [name for name in ("global_batch_size", "seq_len", "num_gpus") if name not in draft.facts]
+        needed = ("global_batch_size", "seq_len", "num_gpus")
+        if is_known(median_where(column(draft.run.records, "tokens_per_s"), np.ones(len(draft.run.records), bool))):
+            needed = ("num_gpus",)
+        lacking = [name for name in needed if name not in draft.facts]
         draft.reasons["tokens_per_s_per_gpu"] = (
             f"not printed; needs {', '.join(lacking)}" if lacking else draft.reasons.get("step_time_s", "not printed")
         )
@@ -280,9 +292,7 @@ def _regimes(draft: _Draft) -> tuple[LogRegime, ...]:
         return ()
     records = draft.run.records
     return tuple(
-        LogRegime(
-            first_step=records[regime.first].step, last_step=records[regime.last].step, step_time_s=regime.median
-        )
+        LogRegime(first_step=records[regime.first].step, last_step=records[regime.last].step, step_time_s=regime.median)
         for regime in draft.steady.regimes
     )
 

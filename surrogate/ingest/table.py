@@ -104,7 +104,7 @@ def _row(run: LogRun, known: Mapping[str, Scalar], source: str | None, path: Pat
         del row["mfu"]
     row["run_id"] = _slug(path, source) + (f"-{number}" if number else "")
     row["status"] = run.status
-    row["framework"] = row.get("framework", run.framework)
+    row["framework"] = known.get("framework") or run.framework or row.get("framework", "")
     row["source_ref"] = path.name
     row["notes"] = "; ".join(run_remarks(run))
     if source is not None:

@@ -4,8 +4,8 @@ Rules
 -----
 * A step number above the last one continues the run.
 * A step number already seen is a copy by another rank when the values agree; copies are counted, never added.
-* A step number seen before with other values, a start from the first step again, another end of the counter, or a
-  line that says so, opens a new run.
+* The run's first step again (or an earlier one) with other values, another end of the counter, or a line that says
+  so, opens a new run.
 * A step back to a number after the run's first one is a restart from a checkpoint: same run, new warm-up.
 * Of a run with more records than `_MOST_RECORDS`, every second is kept, then every fourth, and so on.
 """
@@ -248,7 +248,7 @@ class RunTracker:
             run.tags.add(record.tag)
             run.note_memory(record)
             return
-        if seen is not None or run.first_step is None or step <= run.first_step:
+        if run.first_step is None or step <= run.first_step:
             self._open().add(record)
             return
         run.segments.append(len(run.records))

@@ -74,5 +74,3 @@ class ComposerReader:
             record.time_s = 1.0 / rate
         record.loss = str(metrics.get("loss/train/total", ""))
         yield record
-
-

@@ -53,17 +53,18 @@ class ColossalAIReader(PatternReader):
     name = "colossalai"
     framework = "colossalai"
     needles: ClassVar[tuple[bytes, ...]] = (
-        b"tep time: ", b"Throughput: ", b"avg_throughput: ", b"memory usage: ", b"Throughput = ",
+        b"tep time: ", b"Throughput: ", b"avg_throughput: ", b"memory usage: ", b"Throughput = ", b"throughput=",
     )  # fmt: skip
     start = re.compile(
         r"(?:\[(?P<step>\d+)/(?P<total>\d+)\] ?Loss:.*?)?\b[Ss]tep time: (?=[\d.])|"
-        r"(?:loss: ?(?P<loss>[\d.]+), )?\bThroughput(?:: | = )(?=[\d.]+ sample)"
+        r"(?:loss: ?(?P<loss>[\d.]+), )?\bThroughput(?:: | = )(?=[\d.]+ sample)|"
+        r"\|\s*(?P<bar>\d+)/\d+ \[[^\]]*?throughput=(?=[\d.]+ ?sample)"
     )
     loss = re.compile(r"Loss: ?([\d.naif]+)")
     fields: ClassVar[dict[str, Field]] = {
         "time_s": field(r"[Ss]tep time: ([\d.]+)"),
         "flops_per_s": field(r"(?:, TFLOPS: |TFLOPS per GPU: )([\d.]+)", TERA),
-        "samples_per_s": field(r"Throughput(?:: | = )([\d.]+) sample"),
+        "samples_per_s": field(r"[Tt]hroughput(?:: | = |=)([\d.]+) ?sample"),
         "tokens_per_s_per_gpu": field(r"tokens_per_second_per_device: ([\d.]+)"),
     }
     _memory: Final = re.compile(r"[Mm]ax (?:CUDA|cuda|device)? ?memory usage: ([\d.]+) ?(MB|GB)")
@@ -71,6 +72,11 @@ class ColossalAIReader(PatternReader):
     def __init__(self) -> None:
         super().__init__()
         self._count = 0
+
+    def counters(self, match: re.Match[str]) -> tuple[int | None, int | None]:
+        """The counter of the line or of its progress bar."""
+        step = match["step"] or match["bar"]
+        return int(step) if step else None, int(match["total"]) if match["total"] else None
 
     def read(self, line: Line) -> Iterator[Event]:
         """Step records, numbered here when the log does not; memory."""

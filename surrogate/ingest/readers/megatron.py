@@ -13,9 +13,7 @@ from surrogate.ingest.records import Event, Mark, Settings, StepRecord
 from surrogate.units import MIB, MILLI, TERA
 
 # The bar after the value proves that the number is whole: lines get cut.
-_TIME: Final = re.compile(
-    r"elapsed.time.per.iteration.\(?(ms|s)\)?[:=]\s*([\d.eE+]+)(?:\s*/\s*([\d.eE+]+))?(?=\s*\|)"
-)
+_TIME: Final = re.compile(r"elapsed.time.per.iteration.\(?(ms|s)\)?[:=]\s*([\d.eE+]+)(?:\s*/\s*([\d.eE+]+))?(?=\s*\|)")
 _MEMORY: Final = re.compile(r"memory \(MB\) \| allocated: [\d.]+ \| max allocated: ([\d.]+)")
 _MIB_MEMORY: Final = re.compile(r"memory \(MiB\) \| allocated: [\d.]+ \| max allocated: ([\d.]+)")
 _WORLD: Final = re.compile(
@@ -106,6 +104,7 @@ class GPTNeoXReader(MegatronReader):
     """EleutherAI GPT-NeoX: Megatron lines after `samples/sec`, and DeepSpeed's `steps: ... iter time (s)`."""
 
     name = "gpt-neox"
+    skips_lines = False
     framework = "gpt-neox"
     needles: ClassVar[tuple[bytes, ...]] = (*MegatronReader.needles, b"iter time (s):")
     marks: ClassVar[tuple[bytes, ...]] = (b"approx flops per GPU", b"iter time (s):", b"lm_loss", b"NeoXArgs")
@@ -119,19 +118,32 @@ class GPTNeoXReader(MegatronReader):
     )
     _before: Final = re.compile(r"samples/sec: ([\d.]+) \|\s*$")
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._held: StepRecord | None = None
+
     def read(self, line: Line) -> Iterator[Event]:
         """Either kind of step line."""
         if "iter time (s):" not in line.text:
-            yield from super().read(line)
+            for event in super().read(line):
+                if isinstance(event, StepRecord):  # says all that DeepSpeed's line of the same step says
+                    self._held = None
+                yield event
             return
         for match in self._engine.finditer(line.text):
-            yield StepRecord(
+            yield from self.finish()
+            self._held = StepRecord(
                 step=int(match["step"]),
                 time_s=parse_positive(match["time"]),
                 samples_per_s=parse_positive(match["rate"]),
                 loss=match["loss"],
-                tag="engine",
             )
+
+    def finish(self) -> Iterator[Event]:
+        """DeepSpeed's line when no Megatron line of the step follows."""
+        if self._held is not None:
+            yield self._held
+        self._held = None
 
     def complete(self, record: StepRecord, piece: str, match: re.Match[str], prefix: str) -> None:
         """Take the rate that stands before the iteration."""
@@ -139,7 +151,6 @@ class GPTNeoXReader(MegatronReader):
         before = self._before.search(prefix)
         if before is not None:
             record.samples_per_s = parse_positive(before[1])
-            record.tag = ""
 
 
 class MegatronBridgeReader(MegatronReader):
@@ -198,7 +209,10 @@ class MegatronBridgeReader(MegatronReader):
 
 
 class PrimusReader(MegatronReader):
-    """AMD Primus: `last/average` pairs, memory in the line, records that wrap over two lines."""
+    """AMD Primus: `last/average` pairs, memory in the line, records that wrap over two lines.
+
+    The memory is what the device has in use, so the allocator's reserve and the context.
+    """
 
     name = "primus"
     skips_lines = False
@@ -228,6 +242,7 @@ class PrimusReader(MegatronReader):
                 yield event
                 continue
             yield from self.finish()
+            event.memory_kind = "reserved"
             self._held = event
 
     def finish(self) -> Iterator[Event]:

@@ -101,7 +101,7 @@ class MLPerfReader:
     def _stats(self, stats: dict[str, Any], meta: dict[str, Any], clock_s: float) -> Iterator[Event]:
         time_s = next((_number(stats[key]) for key in _TIMING_KEYS if key in stats), NAN)
         rate = _number(stats.get("throughput"))
-        count = _number(meta.get("step"))
+        count = next((_number(meta[name]) for name in ("step", "samples_count", "epoch_num") if name in meta), NAN)
         if is_known(time_s):
             self._block_has_rate = True
             self._steps += 1

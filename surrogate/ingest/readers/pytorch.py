@@ -23,7 +23,13 @@ class TorchtitanReader(PatternReader):
     primary = "tokens_per_s_per_gpu"
     skips_lines = True
     framework = "torchtitan"
-    needles: ClassVar[tuple[bytes, ...]] = (b"tps: ", b"wps: ", b"validate step:", b"Saving the checkpoint", b"Saving a")
+    needles: ClassVar[tuple[bytes, ...]] = (
+        b"tps: ",
+        b"wps: ",
+        b"validate step:",
+        b"Saving the checkpoint",
+        b"Saving a",
+    )
     start = re.compile(r"(?<!validate )\bstep:\s*(?P<step>\d+)\b(?=.*?\b[tw]ps:)")
     loss = re.compile(r"loss:\s*([\d.naif-]+)")
     fields: ClassVar[dict[str, Field]] = {
@@ -53,7 +59,11 @@ class NanotronReader(PatternReader):
     name = "nanotron"
     skips_lines = True
     framework = "nanotron"
-    needles: ClassVar[tuple[bytes, ...]] = (b"time_per_iteration_ms: ", b"Saving checkpoint at", b"tokens_per_sec_per_gpu")
+    needles: ClassVar[tuple[bytes, ...]] = (
+        b"time_per_iteration_ms: ",
+        b"Saving checkpoint at",
+        b"tokens_per_sec_per_gpu",
+    )
     start = re.compile(r"iteration: (?P<step>\d+) / (?P<total>\d+) \|")
     loss = re.compile(r"lm_loss: ([\d.naife+-]+)")
     _number: Final = r"([\d.]+(?:e[+-]?\d+)?[KMGBT]?)"

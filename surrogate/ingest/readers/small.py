@@ -98,7 +98,14 @@ class NanoGPTReader(PatternReader):
 
     name = "nanogpt"
     framework = "nanogpt"
-    needles: ClassVar[tuple[bytes, ...]] = (b"iter ", b"train_time:", b"dt:", b" tok/s", b"val loss", b"validation loss")
+    needles: ClassVar[tuple[bytes, ...]] = (
+        b"iter ",
+        b"train_time:",
+        b"dt:",
+        b" tok/s",
+        b"val loss",
+        b"validation loss",
+    )
     start = re.compile(
         r"\biter (?P<iter>\d+): loss|\bstep:(?P<step>\d+)/(?P<total>\d+) (?=train_loss|train_time|val_loss)|"
         r"\bstep\s+(?P<count>\d+)(?:/\d+)?(?: \([\d.]+%\))? \|"
@@ -107,7 +114,7 @@ class NanoGPTReader(PatternReader):
     fields: ClassVar[dict[str, Field]] = {
         "time_s": field(r"(?:\btime |\bdt: ?|\| |\()([\d.]+) ?ms(?![a-z])", MILLI),
         "elapsed_s": field(r"train_time:([\d.]+)ms", MILLI),
-        "mfu": field(r"(?:mfu:? |\| )(-?[\d.]+)%", _PERCENT),
+        "mfu": field(r"(?:mfu:? |\| )(-?[\d.]+)(?:%| \| total)", _PERCENT),
     }
     _tokens: Final = re.compile(r"tok/sec: ([\d.,]+)|([\d.,]+) tok/s")
 
