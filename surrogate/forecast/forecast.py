@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from surrogate.errors import InputError
 from surrogate.forecast.draws import RunDraws, draw_runs
 from surrogate.forecast.inputs import RunPolicy, TrainingPlans
 from surrogate.forecast.operation import Operation, TimeToTrain, expected_time_to_train, operate
@@ -123,6 +124,8 @@ def forecast_run(
     InputError
         When the run never finishes, or for a value out of range.
     """
+    if budget is not None and policy.price_per_gpu_hour is None:
+        raise InputError("budget", "needs a price", budget, "give the price of an accelerator hour (--price)")
     plans = plans.broadcast()
     run = operate(plans, policy)
     outcomes = draw_runs(plans, run, policy, draws=draws, seed=seed)

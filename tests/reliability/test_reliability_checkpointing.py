@@ -99,7 +99,9 @@ def test_reference_vectors_of_recovery_from_memory() -> None:
 
 
 def test_stall_is_spread_over_its_steps() -> None:
-    assert float(stalled_throughput_fraction(step_time_s=105.0, steps=100, stall_s=40.0)) == pytest.approx(1 / 1.0038095)
+    assert float(stalled_throughput_fraction(step_time_s=105.0, steps=100, stall_s=40.0)) == pytest.approx(
+        1 / 1.0038095
+    )
 
 
 @pytest.mark.parametrize(("field", "value"), [("num_params", 0.0), ("dp", -1), ("num_gpus", float("inf"))])

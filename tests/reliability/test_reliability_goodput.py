@@ -207,7 +207,9 @@ def test_the_best_interval_is_feasible_and_whole_steps() -> None:
     assert float(checkpoints_to_keep(detection_latency_s=3600.0, interval_s=1000.0)) == 5
 
 
-@pytest.mark.parametrize(("rate", "expected"), [(1.17e-3, [2, 2, 3, 4]), (1.2e-3, [2, 2, 3, 4]), (1.31e-3, [2, 2, 3, 5])])
+@pytest.mark.parametrize(
+    ("rate", "expected"), [(1.17e-3, [2, 2, 3, 4]), (1.2e-3, [2, 2, 3, 4]), (1.31e-3, [2, 2, 3, 5])]
+)
 def test_reference_vectors_of_the_window_spares(rate: float, expected: list[int]) -> None:
     nodes = np.array([128, 256, 512, 1024])
     spares = spares_for_window(num_nodes=nodes, failures_per_node_day=rate, window_s=86400.0)

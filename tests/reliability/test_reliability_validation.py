@@ -65,7 +65,9 @@ def test_no_gate_fails_and_every_story_is_told() -> None:
     rows = (*count_cases(DATA), *story_cases(DATA))
     assert not [row for row in rows if row.verdict in ("fail", "outside")]
     told = " ".join(row.case for row in rows)
-    assert all(name in told for name in ("Llama 3", "byterobust", "BLOOM", "OPT", "ant-", "DLRover", "Clockwork", "RSC"))
+    assert all(
+        name in told for name in ("Llama 3", "byterobust", "BLOOM", "OPT", "ant-", "DLRover", "Clockwork", "RSC")
+    )
 
 
 def _story(word: str) -> CaseResult:
