@@ -15,7 +15,7 @@ from surrogate.units import GIGA
 
 def seconds(ns: float) -> float:
     """Return nanoseconds of the trace clock in seconds."""
-    return ns / GIGA
+    return float(ns / GIGA)
 
 
 class Occupancy(NamedTuple):

@@ -19,7 +19,8 @@ CallKey = tuple[str, str, int]
 def collective_rows(trace: Trace) -> IntArray:
     """Return the rows of the communication kernels of the main device, in time order."""
     rows = trace.main_device_rows
-    return rows[trace.kernel_class[rows] == COMMUNICATION_CODE]
+    selected: IntArray = rows[trace.kernel_class[rows] == COMMUNICATION_CODE]
+    return selected
 
 
 def matched_calls(traces: Sequence[Trace]) -> list[dict[int, int]]:

@@ -42,7 +42,9 @@ def host_segments(trace: Trace, needed: IntArray) -> HostSegments:
     return HostSegments(table[:, 0], trace.lane[table[:, 0]].astype(np.int64), table[:, 1], table[:, 2])
 
 
-def _lane_segments(trace: Trace, rows: IntArray, is_needed: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> list[tuple[int, int, int]]:
+def _lane_segments(
+    trace: Trace, rows: IntArray, is_needed: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> list[tuple[int, int, int]]:
     """Sweep one thread with a stack of open events; each (row, start, end) is time at the top of the stack."""
     segments: list[tuple[int, int, int]] = []
     stack: list[tuple[int, int, bool]] = []

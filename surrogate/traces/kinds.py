@@ -68,8 +68,8 @@ _PATTERNS: Final = (
     (KernelClass.COPY, r"^memcpy"),
     (KernelClass.MEMSET, r"^memset"),
     (KernelClass.ATTENTION, r"flash|fmha|attention|attn|sdpa|softmax_?warp_.*masked"),
-    (KernelClass.OPTIMIZER, r"multi_?tensor|adam|fused_?sgd|optimizer|lamb"),
-    (KernelClass.NORM, r"norm|\bbn_|batch_?normal|bnfw|bnbw|miopen.*bn"),
+    (KernelClass.OPTIMIZER, r"multi_?tensor|adam|fused_?sgd|optimizer|lamb(?!da)"),
+    (KernelClass.NORM, r"norm(?!al)|\bbn_|batch_?normal|bnfw|bnbw|miopen.*bn"),
     (KernelClass.SOFTMAX, r"softmax|cross_?entropy|nll_?loss"),
     (KernelClass.EMBEDDING, r"embedding|index_?select|indexing|gather|scatter|segment_reduce|index_(put|elementwise)"),
     (

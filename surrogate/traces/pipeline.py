@@ -74,7 +74,9 @@ def read_pipeline(folder: Path) -> MeasuredPipeline:
     ranks = [_read_rank(files[rank]) for rank in range(len(files))]
     passes = {each.forward_s.shape[1] for each in ranks}
     if len(passes) != 1 or not isinstance(vp, int) or vp < 1 or (num_passes := passes.pop()) % vp:
-        raise FileFormatError(f"{folder}: the ranks differ in their number of micro-batches, or vp_size={vp} does not divide it")
+        raise FileFormatError(
+            f"{folder}: the ranks differ in their number of micro-batches, or vp_size={vp} does not divide it"
+        )
     schedule = Schedule.ONE_F_ONE_B if vp == 1 else Schedule.INTERLEAVED
     shape = (len(ranks), vp, num_passes // vp)
     return MeasuredPipeline(
@@ -114,7 +116,12 @@ def _read_rank(file: Path) -> _RankTimes:
         total = np.array([iterations[name]["total"] for name in used], np.float64) * MILLI
     except (KeyError, TypeError, ValueError) as error:
         raise FileFormatError(f"{file}: not a measured pipeline: {error!r}") from error
-    if not used or len({each.shape for each in starts_ends}) != 1 or starts_ends[0].ndim != 2 or not starts_ends[0].size:
+    if (
+        not used
+        or len({each.shape for each in starts_ends}) != 1
+        or starts_ends[0].ndim != 2
+        or not starts_ends[0].size
+    ):
         raise FileFormatError(f"{file}: every iteration needs equally long lists {', '.join(_KEYS)}")
     forward_start, forward_end, backward_start, backward_end = starts_ends
     starts = np.sort(np.concatenate([forward_start, backward_start], axis=1), axis=1)

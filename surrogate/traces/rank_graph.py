@@ -153,11 +153,12 @@ def _synchronisations(
         ends = {stream: int(tasks.end_ns[each]) for stream, each in last.items() if each != ABSENT}
         # A stream whose outstanding work ended after the call had returned was not waited for.
         streams = [stream for stream in wait.streams if ends.get(stream, 0) <= end + ROUNDING_NS]
-        awaited = max([*(ends.get(stream, 0) for stream in streams), *tasks.end_ns[list(wait.tasks)].tolist()], default=0)
+        known_ends = [int(tasks.end_ns[each]) for each in wait.tasks]
+        awaited = max([*known_ends, *(ends.get(stream, 0) for stream in streams)], default=0)
         residual = 0
         if awaited > start:
             residual = end - awaited
-            own[task] = min(own[task], max(residual, 0))
+            own[task] = min(int(own[task]), max(residual, 0))
         processors = tuple(stream + num_lanes for stream in streams)
         syncs.append(Synchronisation(task, processors, tuple(t + len(own) for t in wait.tasks), residual))
     return syncs, own

@@ -95,7 +95,9 @@ def _sends(operation: Operation, layout: tuple[int, int]) -> bool:
     return p > 1 and 0 <= to < p * v
 
 
-def _arrival(ends: dict[Operation, float], operation: Operation, layout: tuple[int, int], send_s: float) -> float | None:
+def _arrival(
+    ends: dict[Operation, float], operation: Operation, layout: tuple[int, int], send_s: float
+) -> float | None:
     """Time at which an operation's input is there; None while its producer has not run."""
     p, v = layout
     virtual = operation.chunk * p + operation.stage

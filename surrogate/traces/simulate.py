@@ -12,14 +12,15 @@ from surrogate.errors import FileFormatError
 from surrogate.traces.columns import ABSENT, IntArray
 from surrogate.traces.graph import Dependency, Synchronisation, TaskGraph
 
-
 UNFINISHED: Final = -(2**62)
 """End of a task that has not run."""
 
 
 class Timeline(NamedTuple):
-    """Simulated times of every task, ns, shape (n,), and why: the task that its start waited for last and, for
-    synchronisations and collectives, the task that its end waited for (`ABSENT`: none).
+    """Simulated times of every task, ns, shape (n,), and why.
+
+    `cause` is the task that the start waited for last; `cause_of_end`, for synchronisations and collectives, the task
+    that the end waited for. `ABSENT`: none.
     """
 
     start_ns: IntArray
@@ -83,7 +84,9 @@ class _Simulation:
             start, _, task = heapq.heappop(self.ready)
             self._begin(task, start)
         if left := self.end.count(UNFINISHED):
-            raise FileFormatError(f"the trace's dependencies form a circle: {left} of {len(self.end)} tasks never start")
+            raise FileFormatError(
+                f"the trace's dependencies form a circle: {left} of {len(self.end)} tasks never start"
+            )
         cause = np.array(self.cause, np.int64)
         awaited = np.full(len(cause), ABSENT, np.int64)
         awaited[list(self.cause_of_end)] = list(self.cause_of_end.values())

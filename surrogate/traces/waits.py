@@ -97,9 +97,7 @@ def rows_matching(trace: Trace, pattern: re.Pattern[str]) -> IntArray:
 def host_waits(trace: Trace, tasks: DeviceTasks) -> list[HostWait]:
     """Return the host calls that wait for device work, with what they wait for."""
     recorded = _records_by_correlation(trace)
-    waits = [
-        HostWait(row, tuple(range(tasks.num_streams)), ()) for row in rows_matching(trace, DEVICE_SYNC).tolist()
-    ]
+    waits = [HostWait(row, tuple(range(tasks.num_streams)), ()) for row in rows_matching(trace, DEVICE_SYNC).tolist()]
     for pattern in (STREAM_SYNC, EVENT_SYNC):
         for row in rows_matching(trace, pattern).tolist():
             record = recorded.get(int(trace.correlation[row]))
@@ -156,7 +154,7 @@ def _awaited_stream(trace: Trace, tasks: DeviceTasks, row: int) -> int:
 
 
 def _blocking_copies(trace: Trace, tasks: DeviceTasks) -> list[HostWait]:
-    """Copies the host waits for: synchronous calls, and pageable ones whose call outlasts the copy."""
+    """Return the copies the host waits for: synchronous calls, and pageable ones whose call outlasts the copy."""
     waits = []
     for task in np.flatnonzero((trace.kind[tasks.row] == EventKind.COPY) & (tasks.launch_row != ABSENT)).tolist():
         call = int(tasks.launch_row[task])
@@ -168,7 +166,7 @@ def _blocking_copies(trace: Trace, tasks: DeviceTasks) -> list[HostWait]:
 
 
 def _full_queue(trace: Trace, tasks: DeviceTasks) -> list[HostWait]:
-    """Long launch calls made while the launch queue was full: they return when a running task ends."""
+    """Return the long launch calls made while the queue was full: they return when a running task ends."""
     calls = tasks.launch_row[tasks.launch_row != ABSENT]
     calls = np.unique(calls[trace.duration_ns[calls] > LONG_LAUNCH_NS])
     if not len(calls):
@@ -194,7 +192,9 @@ def _recorded_pair(
     if ABSENT in (waiting_stream, source_stream) or not len(calls) or not len(waiting):
         return None
     source = tasks.last_launched(source_stream, int(trace.start_ns[calls[0]]))
-    return None if source == ABSENT or tasks.start_ns[source] >= tasks.start_ns[waiting[0]] else (source, int(waiting[0]))
+    return (
+        None if source == ABSENT or tasks.start_ns[source] >= tasks.start_ns[waiting[0]] else (source, int(waiting[0]))
+    )
 
 
 def _inferred_pair(tasks: DeviceTasks, moment_ns: int, following: IntArray) -> tuple[int, int] | None:
