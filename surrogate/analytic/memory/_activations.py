@@ -39,6 +39,8 @@ class ActivationBytes:
     attention: FloatArray
     mlp: FloatArray
     experts: FloatArray
+    gathered_inputs: FloatArray
+    """Block inputs left gathered over the sequence-parallel group."""
     checkpoints: FloatArray
     """Saved inputs of fully recomputed layers."""
     live_layer: FloatArray
@@ -65,6 +67,7 @@ def activation_bytes(w: Workload, stage: Stage, coefficients: MemoryCoefficients
         attention=kept_layers * stage.layers * kept.attention,
         mlp=kept_layers * stage.dense_layers * kept.mlp,
         experts=kept_layers * stage.expert_layers * kept.experts,
+        gathered_inputs=kept_layers * stage.layers * _gathered_inputs(w, coefficients),
         checkpoints=per_layer * full * stage.layers * 2.0 * w.hidden_size / _sequence_split(w),
         live_layer=tokens * whole * (full > 0),
     )
@@ -101,8 +104,13 @@ def _norms(w: Workload, coefficients: MemoryCoefficients) -> FloatArray:
     outputs = np.where(w.recompute_norm, 0.0, 4.0)
     masks = np.where(w.gated_mlp, 0.0, 2.0)
     unfused = np.where(w.fused_norm, 0.0, 2.0 * coefficients.unfused_norm_bytes)
-    gathered = coefficients.gathered_input_share * outputs * (1.0 - 1.0 / _sequence_split(w))
-    return ((4.0 + outputs + masks + unfused) / _sequence_split(w) + gathered) * w.hidden_size
+    return (4.0 + outputs + masks + unfused) * w.hidden_size / _sequence_split(w)
+
+
+def _gathered_inputs(w: Workload, coefficients: MemoryCoefficients) -> FloatArray:
+    """Count what the two block inputs (2h each) take more when they stay gathered."""
+    unsharded = 4.0 * w.hidden_size * (1.0 - 1.0 / _sequence_split(w))
+    return np.where(w.recompute == Recompute.OP_SELECTIVE, 0.0, coefficients.gathered_input_share * unsharded)
 
 
 def _attention(w: Workload) -> FloatArray:

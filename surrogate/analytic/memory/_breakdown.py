@@ -26,6 +26,8 @@ class MemoryBreakdown:
     attention_activations_bytes: FloatArray
     mlp_activations_bytes: FloatArray
     expert_activations_bytes: FloatArray
+    gathered_inputs_bytes: FloatArray
+    """Block inputs that sequence parallelism leaves gathered."""
     recomputation_bytes: FloatArray
     """Saved layer inputs and the layer being rebuilt, under full recomputation."""
     embedding_bytes: FloatArray
@@ -51,6 +53,7 @@ class MemoryBreakdown:
             + self.attention_activations_bytes
             + self.mlp_activations_bytes
             + self.expert_activations_bytes
+            + self.gathered_inputs_bytes
             + self.recomputation_bytes
             + self.embedding_bytes
         )

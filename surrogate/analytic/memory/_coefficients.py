@@ -12,8 +12,9 @@ from surrogate.units import GIB, MIB
 class MemoryCoefficients:
     """What the algebra of memory leaves open: one number per implementation habit."""
 
-    logits_bytes: float = 8.0
-    """Live bytes per logit at the loss: bf16 logits 2, fp32 copy 4, gradient 2 (published practice 4 to 10)."""
+    logits_bytes: float = 10.0
+    """Live bytes per logit at the loss: bf16 logits 2, fp32 copy 4, softmax kept for the gradient 4 (published
+    practice 4 with a fused loss, to 16 without any fusion)."""
     expert_imbalance: float = 1.2
     """Tokens of the fullest expert rank over the mean, dropless routing."""
     unfused_norm_bytes: float = 6.0

@@ -87,7 +87,7 @@ def memory_at(w: Workload, index: FloatArray, coefficients: MemoryCoefficients =
     # the layer being rebuilt and the logits are never alive together, nor the step's gradient copy and activations:
     # of each pair only the larger counts
     live = np.maximum(0.0, acts.live_layer - buffers.logits)
-    saved = acts.norms + acts.attention + acts.mlp + acts.experts + acts.checkpoints
+    saved = acts.norms + acts.attention + acts.mlp + acts.experts + acts.gathered_inputs + acts.checkpoints
     moving = kept * saved + live + buffers.logits + buffers.transient + buffers.communication
     return MemoryBreakdown(
         stage=index,
@@ -99,6 +99,7 @@ def memory_at(w: Workload, index: FloatArray, coefficients: MemoryCoefficients =
         attention_activations_bytes=kept * acts.attention,
         mlp_activations_bytes=kept * acts.mlp,
         expert_activations_bytes=kept * acts.experts,
+        gathered_inputs_bytes=kept * acts.gathered_inputs,
         recomputation_bytes=kept * acts.checkpoints + live,
         embedding_bytes=buffers.embedding_mask,
         logits_bytes=buffers.logits,

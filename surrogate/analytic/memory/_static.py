@@ -50,20 +50,28 @@ def weight_bytes_per_parameter(w: Workload) -> FloatArray:
 
 
 def static_bytes(w: Workload, parameters: StageParameters, coefficients: MemoryCoefficients) -> StaticBytes:
-    """Weights, gradients and optimizer states on one GPU, and what offload moves to the host."""
+    """Weights, gradients and optimizer states on one GPU, and what offload moves to the host.
+
+    Notes
+    -----
+    An offloaded optimizer takes sharded gradients (ZeRO 2 and 3) along; offloaded parameters take both along.
+    """
     low_bits = np.isin(w.precision, (Precision.FP8, Precision.FP4, Precision.MXFP8)) & (w.zero_stage < 3)
     copies = low_bits * coefficients.fp8_weight_copy_bytes * (parameters.matrices + parameters.experts)
     weights = weight_bytes_per_parameter(w) * _held(w, parameters.dense, parameters.experts, 3) + copies
+    gradients = w.grad_bytes * _held(w, parameters.dense, parameters.experts, 2)
     optimizer = _optimizer_bytes(w, parameters)
-    offloaded_states = np.where(w.offload == Offload.OPTIMIZER, w.offload_fraction, 0.0) * optimizer
-    offloaded_weights = np.where(w.offload == Offload.PARAMS, w.offload_fraction, 0.0) * weights
-    copied = (w.grad_bytes < MASTER_BYTES) & (w.offload != Offload.OPTIMIZER)
+    away = w.offload_fraction
+    states_away = np.where(np.isin(w.offload, (Offload.OPTIMIZER, Offload.PARAMS)), away, 0.0)
+    gradients_away = np.where(w.zero_stage >= 2, states_away, 0.0)
+    weights_away = np.where(w.offload == Offload.PARAMS, away, 0.0)
+    copied = w.grad_bytes < MASTER_BYTES
     return StaticBytes(
-        weights=weights - offloaded_weights,
-        gradients=w.grad_bytes * _held(w, parameters.dense, parameters.experts, 2),
-        optimizer=optimizer - offloaded_states,
-        step_gradients=copied * MASTER_BYTES * _held(w, parameters.dense, parameters.experts, 1),
-        host=offloaded_states + offloaded_weights,
+        weights=(1.0 - weights_away) * weights,
+        gradients=(1.0 - gradients_away) * gradients,
+        optimizer=(1.0 - states_away) * optimizer,
+        step_gradients=copied * MASTER_BYTES * (1.0 - states_away) * _held(w, parameters.dense, parameters.experts, 1),
+        host=states_away * optimizer + gradients_away * gradients + weights_away * weights,
     )
 
 

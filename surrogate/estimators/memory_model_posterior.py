@@ -1,0 +1,79 @@
+"""What the memory model has learnt: a Gaussian over the log factors of items, and its predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from surrogate.analytic.workload import FloatArray, IntArray
+from surrogate.estimators.memory_model_items import ITEM_EFFECT, NUM_EFFECTS, NUM_ITEMS
+from surrogate.estimators.memory_model_sites import UNKNOWN
+
+MAX_LOG_FACTOR: Final = 4.0
+"""No item is scaled by more than e^4."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Posterior:
+    """Gaussian posterior of all log factors, with the scales it was made with."""
+
+    num_sites: tuple[int, ...]
+    """Values per level."""
+    mean: FloatArray
+    """theta, shape (num_parameters,)."""
+    covariance: FloatArray
+    """Shape (num_parameters, num_parameters)."""
+    variances: FloatArray
+    """Prior variance of the item factors, then of every level and effect, shape (1 + num_levels * num_effects,)."""
+    peak_scale: float
+    """Scale of the noise of a published peak, in log."""
+    limit_scales: FloatArray
+    """Scale of the noise at the limit, in log: of each source, then of the population, shape (num_sources + 1,)."""
+
+    def limit_scale(self, sources: IntArray) -> FloatArray:
+        """Give the noise at the limit of rows by source code (`UNKNOWN` = -1 takes the population's)."""
+        scale: FloatArray = self.limit_scales[sources]
+        return scale
+
+    def predict(self, items: FloatArray, codes: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Predict the mean and the variance (without noise) of the log peak, each of shape (n,)."""
+        mean, variance = np.empty(len(items)), np.empty(len(items))
+        sites, site_of_row = np.unique(codes, axis=0, return_inverse=True)
+        for index, site in enumerate(sites):
+            rows = np.flatnonzero(site_of_row.ravel() == index)
+            factors, covariance = self.site_factors(site)
+            mean[rows], shares = log_peak(items[rows], factors)
+            variance[rows] = np.einsum("ij,jk,ik->i", shares, covariance, shares, optimize=True)
+        return mean, variance
+
+    def site_factors(self, site: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Give one site's log factors (shape (num_items,)) and their covariance.
+
+        An unknown level adds its prior variance: a stranger is less sure, not different.
+        """
+        selector, strange = self._selector(site)
+        same_effect = (ITEM_EFFECT[:, None] == ITEM_EFFECT[None, :]).astype(np.float64)
+        covariance = selector @ self.covariance @ selector.T + same_effect * strange[ITEM_EFFECT][:, None]
+        return selector @ self.mean, covariance
+
+    def _selector(self, site: IntArray) -> tuple[FloatArray, FloatArray]:
+        selector = np.zeros((NUM_ITEMS, len(self.mean)))
+        selector[np.arange(NUM_ITEMS), np.arange(NUM_ITEMS)] = 1.0
+        strange = np.zeros(NUM_EFFECTS)
+        offset = NUM_ITEMS
+        for level, (code, count) in enumerate(zip(site, self.num_sites, strict=True)):
+            if code == UNKNOWN:
+                strange += self.variances[1 + level * NUM_EFFECTS : 1 + (level + 1) * NUM_EFFECTS]
+            else:
+                selector[np.arange(NUM_ITEMS), offset + code * NUM_EFFECTS + ITEM_EFFECT] = 1.0
+            offset += count * NUM_EFFECTS
+        return selector, strange
+
+
+def log_peak(items: FloatArray, factors: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the log peak (shape (n,)) and item shares for item bytes and log factors (both (n, num_items))."""
+    scaled = items * np.exp(np.clip(factors, -MAX_LOG_FACTOR, MAX_LOG_FACTOR))
+    total = scaled.sum(axis=1)
+    return np.log(total), scaled / total[:, None]
