@@ -14,7 +14,8 @@ from surrogate.ingest.configs.shell_expand import Environment
 _SBATCH: Final = re.compile(r"^[ \t]*#SBATCH[ \t]+(--?)([\w-]+)(?:[ \t=]+|(?=\d))([^\s#]*)", re.MULTILINE)
 _SHORT: Final = {"N": "nodes", "n": "ntasks", "G": "gpus", "C": "constraint"}
 _ACCELERATOR: Final = re.compile(
-    r"(?<![A-WYZa-wyz])(GB300|GB200|B300|B200|GH200|H200|H100|H800|A800|A100|V100|L40S|MI355X|MI350X|MI325X|MI300X|MI250X)(?![0-9])",
+    r"(?<![A-WYZa-wyz])(GB300|GB200|B300|B200|GH200|H200|H100|H800|A800|A100|V100|L40S"
+    r"|MI355X|MI350X|MI325X|MI300X|MI250X)(?![0-9])",
     re.IGNORECASE,
 )
 NODE_NAMES: Final = ("NNODES", "NUM_NODES", "NNODE", "NODES", "DGXNNODES", "SLURM_NNODES")
