@@ -14,7 +14,7 @@ from scipy import special
 from surrogate.errors import InputError
 from surrogate.forecast.inputs import RunPolicy, TrainingPlans
 from surrogate.forecast.operation import Operation, gpu_hours
-from surrogate.reliability._arrays import FloatArray
+from surrogate.reliability.arrays import FloatArray
 from surrogate.reliability.failures import negative_binomial_size
 from surrogate.reliability.goodput import renewal_ettr
 from surrogate.units import SECONDS_PER_DAY
@@ -70,7 +70,7 @@ def draw_runs(plans: TrainingPlans, run: Operation, policy: RunPolicy, *, draws:
     rate = special.gammaincinv(run.failures.shape, rate_level) / run.failures.exposure_days
     wall, interruptions = _wall_and_count(run, plans.steps * step, rate, rng)
     running = 1.0 - run.goodput.losses.repair_wait
-    startup = run.restart_s + run.times.load_s
+    startup = run.restart_s + run.checkpoints.tier.load_s
     days = (wall / running + startup) / SECONDS_PER_DAY / (1.0 - policy.planned_downtime_fraction)
     outcome = RunDraws(
         days=days.sum(axis=1),
@@ -100,11 +100,11 @@ def _wall_and_count(
     kept = kept / (1.0 + rate * run.failures.silent_share * np.asarray(job.silent_latency_s))
     never = kept < _NEVER_BELOW_ETTR
     kept = np.where(never, 1.0, kept)
-    undisturbed = useful_s * (1.0 + run.times.stall_s / run.interval_s)
+    undisturbed = useful_s * (1.0 + run.checkpoints.tier.stall_s / run.checkpoints.tier.interval_s)
     expected = rate * useful_s / kept
     count = _draw_counts(expected, run.failures.dispersion, rng)
     per_failure = np.maximum(useful_s / kept - undisturbed, 0.0) / np.maximum(expected, np.finfo(np.float64).tiny)
-    rework_sd = (run.interval_s + run.times.stall_s) / np.sqrt(12.0)
+    rework_sd = (run.checkpoints.tier.interval_s + run.checkpoints.tier.stall_s) / np.sqrt(12.0)
     lost = per_failure * count + rework_sd * np.sqrt(count) * rng.standard_normal(count.shape)
     return np.where(never, np.inf, undisturbed + np.maximum(lost, 0.0)), np.where(never, np.inf, count)
 

@@ -12,7 +12,8 @@ from surrogate.forecast.draws import RunDraws, draw_runs
 from surrogate.forecast.inputs import RunPolicy, TrainingPlans
 from surrogate.forecast.operation import Operation, TimeToTrain, expected_time_to_train, operate
 from surrogate.forecast.sensitivity import InputEffect, one_at_a_time
-from surrogate.reliability._arrays import FloatArray
+from surrogate.reliability.arrays import FloatArray
+from surrogate.reliability.intervals import checkpoints_to_keep
 
 DRAWS: Final = 20_000
 """Sampling error of a P90 below 1 % of the spread."""
@@ -48,6 +49,7 @@ class PhaseForecast:
     failures_per_day: float
     ettr: float
     checkpoint_interval_s: float
+    checkpoints_to_keep: float
     checkpoint_bytes: float
     stall_s: float
     persist_s: float
@@ -143,7 +145,7 @@ def forecast_run(
         **_interruptions(outcomes),
         ettr=float(share @ run.goodput.ettr),
         losses={name: float(share @ np.broadcast_to(loss, share.shape)) for name, loss in _losses(run).items()},
-        checkpoint_interval_s=float(run.interval_s[longest]),
+        checkpoint_interval_s=float(run.checkpoints.interval_s[longest]),
         best_checkpoint_interval_s=float(best.checkpoint_interval_s[longest]),
         other_intervals=_other_intervals(plans, policy, run, best, longest),
         spares=float(run.spares.max()),
@@ -183,7 +185,7 @@ def _other_intervals(
     choices = []
     for factor in _INTERVAL_FACTORS:
         interval = best.checkpoint_interval_s * factor
-        if (interval < np.maximum(run.times.save_s, run.shortest_interval_s)).any():
+        if (interval < np.maximum(run.checkpoints.times.save_s, run.checkpoints.shortest_interval_s)).any():
             continue
         other = expected_time_to_train(plans, replace(policy, checkpoint_interval_s=interval))
         choices.append(
@@ -203,10 +205,13 @@ def _phases(plans: TrainingPlans, run: Operation, expected: TimeToTrain) -> tupl
         "num_gpus": np.asarray(plans.num_gpus),
         "failures_per_day": run.failures.per_day,
         "ettr": run.goodput.ettr,
-        "checkpoint_interval_s": run.interval_s,
-        "checkpoint_bytes": run.checkpoint.total_bytes,
-        "stall_s": run.times.stall_s,
-        "persist_s": run.times.persist_s,
+        "checkpoint_interval_s": run.checkpoints.interval_s,
+        "checkpoints_to_keep": checkpoints_to_keep(
+            detection_latency_s=run.job.silent_latency_s, interval_s=run.checkpoints.interval_s
+        ),
+        "checkpoint_bytes": run.checkpoints.size.total_bytes,
+        "stall_s": run.checkpoints.times.stall_s,
+        "persist_s": run.checkpoints.times.persist_s,
         "restart_s": run.restart_s,
         "spares": run.spares,
     }

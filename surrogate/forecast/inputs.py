@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from surrogate.errors import InputError
 from surrogate.reliability import recovery
-from surrogate.reliability._arrays import FloatArray, real
+from surrogate.reliability.arrays import FloatArray, real
 from surrogate.reliability.failures import ComponentRates
 from surrogate.reliability.goodput import WhenShort
 from surrogate.reliability.priors import Maturity
@@ -102,6 +102,8 @@ class RunPolicy:
         Useful time between checkpoints; the best one when absent.
     asynchronous : array_like of bool
         Write checkpoints behind training.
+    memory_copies : int
+        Nodes that hold each piece of the latest state in memory, its owner included; 1 for storage only.
     replicated_reads : array_like of bool
         Whether every data-parallel replica reads the checkpoint from storage on a restart.
     write_bytes_per_s, read_bytes_per_s, host_link_bytes_per_s, barrier_s : array_like
@@ -133,6 +135,7 @@ class RunPolicy:
     failure_rate_factor: ArrayLike = 1.0
     checkpoint_interval_s: ArrayLike | None = None
     asynchronous: ArrayLike = True
+    memory_copies: int = 1
     replicated_reads: ArrayLike = False
     write_bytes_per_s: ArrayLike = recovery.STORAGE_WRITE_BYTES_PER_S
     read_bytes_per_s: ArrayLike = recovery.STORAGE_READ_BYTES_PER_S
@@ -156,6 +159,7 @@ class RunPolicy:
                 raise InputError(name, f"must be one of {', '.join(kinds)}", getattr(self, name))
         if float(real("planned_downtime_fraction", self.planned_downtime_fraction)) >= 1.0:
             raise InputError("planned_downtime_fraction", "must lie in [0, 1)", self.planned_downtime_fraction)
+        real("memory_copies", self.memory_copies, minimum=1.0)
         if self.price_per_gpu_hour is not None:
             real("price", self.price_per_gpu_hour)
 

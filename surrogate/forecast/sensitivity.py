@@ -11,7 +11,7 @@ from scipy import special
 
 from surrogate.forecast.inputs import RunPolicy, TrainingPlans
 from surrogate.forecast.operation import Operation, expected_time_to_train
-from surrogate.reliability._arrays import FloatArray
+from surrogate.reliability.arrays import FloatArray
 
 _Z_90: Final = 1.2815515655446004
 _HALF_AND_DOUBLE: Final = (0.5, 2.0)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from surrogate.reliability._arrays import FloatArray, real
+from surrogate.reliability.arrays import FloatArray, real
 
 WEIGHT_BYTES: Final = 2.0
 """bf16 copy of the weights, per parameter."""
@@ -216,7 +216,7 @@ def memory_checkpoint_times(size: CheckpointSize, storage: StorageSpec, *, copie
 
     References
     ----------
-    GEMINI, SOSP 2023, sec. 4 (traffic of m - 1 remote copies per node).
+    GEMINI, SOSP 2023: each node sends m - 1 remote copies.
     """
     remote = real("copies", copies, minimum=1.0) - 1.0
     host = real("host_link_bytes_per_s", storage.host_link_bytes_per_s, strict=True)
@@ -248,7 +248,7 @@ def memory_recovery_probability(*, num_nodes: ArrayLike, copies: ArrayLike, lost
 
     References
     ----------
-    GEMINI, SOSP 2023, sec. 4.1.
+    GEMINI, SOSP 2023: probability of recovery with group placement.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Tests of what a Poisson model takes for granted: nodes alike, events independent, a rate that does not drift.
 
 Notation: phi is variance over mean of counts (1 for Poisson); the index of dispersion (m - 1) phi is chi-square
-with m - 1 degrees of freedom under Poisson (R. A. Fisher, Statistical Methods for Research Workers, sec. 16).
+with m - 1 degrees of freedom under Poisson (R. A. Fisher, Statistical Methods for Research Workers).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from surrogate.errors import InputError
-from surrogate.reliability._arrays import FloatArray, real
+from surrogate.reliability.arrays import FloatArray, real
 from surrogate.reliability.events import FailureLog
 
 MIN_BLOCKS: Final = 12

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from surrogate.errors import FileFormatError, InputError, RowProblem, TableError
-from surrogate.reliability._arrays import BoolArray, FloatArray
+from surrogate.reliability.arrays import BoolArray, FloatArray
 from surrogate.reliability.failures import component_index
 from surrogate.units import HOURS_PER_DAY, SECONDS_PER_DAY
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from surrogate.errors import InputError, UnknownNameError
-from surrogate.reliability._arrays import FloatArray, real
+from surrogate.reliability.arrays import FloatArray, real
 from surrogate.reliability.hardware import COMPONENTS, HardwareCounts
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from surrogate.reliability._arrays import FloatArray
+from surrogate.reliability.arrays import FloatArray
 from surrogate.reliability.dispersion import NodeDispersion, TimeDispersion, node_dispersion, time_dispersion
 from surrogate.reliability.events import FailureLog
 from surrogate.reliability.failures import ComponentRates, job_rate_gamma

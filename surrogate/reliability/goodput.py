@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from surrogate.reliability._arrays import BoolArray, FloatArray, fraction, real
+from surrogate.reliability.arrays import BoolArray, FloatArray, fraction, real
 from surrogate.reliability.intervals import check_interval
 from surrogate.reliability.spares import expected_shortfall_nodes, probability_short
 from surrogate.units import SECONDS_PER_DAY

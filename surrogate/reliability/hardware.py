@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from surrogate.reliability._arrays import FloatArray, real
+from surrogate.reliability.arrays import FloatArray, real
 
 UNIT_OF_COMPONENT: Final[dict[str, str]] = {
     "gpu": "gpu",

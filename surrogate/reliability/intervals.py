@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from surrogate.errors import InputError
-from surrogate.reliability._arrays import FloatArray, real
+from surrogate.reliability.arrays import FloatArray, real
 
 _SERIES_BELOW = 1e-2
 

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from surrogate.errors import UnknownNameError
-from surrogate.reliability._arrays import FloatArray
+from surrogate.reliability.arrays import FloatArray
 from surrogate.reliability.failures import ComponentRates, component_index
 from surrogate.reliability.hardware import COMPONENTS, UNIT_OF_COMPONENT, hardware_counts, switch_count
 

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from surrogate.reliability._arrays import FloatArray, real
+from surrogate.reliability.arrays import FloatArray, real
 from surrogate.units import GIGA, HOURS_PER_DAY, SECONDS_PER_HOUR
 
 DETECTION_S: Final = 60.0

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from surrogate.errors import InputError
-from surrogate.reliability._arrays import BoolArray, FloatArray, IntArray, real
+from surrogate.reliability.arrays import BoolArray, FloatArray, IntArray, real
 from surrogate.reliability.goodput import WhenShort
 from surrogate.reliability.intervals import check_interval
 from surrogate.reliability.streams import FailureClass, FailureStreams, draw_failure_streams

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from surrogate.errors import InputError
-from surrogate.reliability._arrays import FloatArray, fraction, real
+from surrogate.reliability.arrays import FloatArray, fraction, real
 from surrogate.units import SECONDS_PER_DAY
 
 
@@ -82,7 +82,7 @@ def spares_for_window(
 
     References
     ----------
-    ByteRobust, arXiv:2509.16293 sec. 6.2 (P99 of a binomial).
+    ByteRobust, arXiv:2509.16293 (P99 of a binomial; its one-day window is inferred from the spares it states).
 
     Examples
     --------

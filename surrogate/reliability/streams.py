@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from surrogate.errors import InputError
-from surrogate.reliability._arrays import FloatArray, IntArray, real
+from surrogate.reliability.arrays import FloatArray, IntArray, real
 from surrogate.units import SECONDS_PER_DAY
 
 

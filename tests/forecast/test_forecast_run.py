@@ -21,6 +21,7 @@ from surrogate.forecast import (
     log_sd_of_interval,
     operate,
 )
+from surrogate.forecast.memory_tier import memory_share
 from surrogate.reliability import ComponentRates, FailureClass, RunSpec, published_prior, simulate_runs
 
 PLAN = TrainingPlans(
@@ -85,12 +86,12 @@ def test_days_agree_with_the_simulation_in_mean_and_spread() -> None:
     run = operate(plan, policy)
     forecast = forecast_run(plan, policy)
     cls = FailureClass(name="job", units=1, failures_per_unit_day=float(run.failures.per_day[0]))
-    outage = float(run.job.detection_s) + float(run.restart_s[0]) + float(run.times.load_s[0])
+    outage = float(run.job.detection_s) + float(run.restart_s[0]) + float(run.checkpoints.times.load_s[0])
     spec = RunSpec(
         classes=(cls,),
-        interval_s=float(run.interval_s[0]),
-        stall_s=float(run.times.stall_s[0]),
-        persist_s=float(run.times.persist_s[0]),
+        interval_s=float(run.checkpoints.interval_s[0]),
+        stall_s=float(run.checkpoints.times.stall_s[0]),
+        persist_s=float(run.checkpoints.times.persist_s[0]),
         outage_s=outage,
     )
     runs = simulate_runs(spec, useful_s=2.5e6, wall_limit_s=1e7, replications=400, seed=1)
@@ -280,3 +281,32 @@ def test_llama3_would_have_kept_nine_tenths_with_published_restarts() -> None:
     assert 0.86 < forecast.ettr < 0.95
     in_place = forecast_run(llama, RunPolicy(restart_s=65.0))
     assert in_place.ettr > 0.90
+
+
+def test_copies_in_memory_recover_sooner_unless_a_switch_takes_them() -> None:
+    failing = {"failure_rate_factor": 10.0, "spares": 40}
+    storage, memory = operate(PLAN, RunPolicy(**failing)), operate(PLAN, RunPolicy(**failing, memory_copies=2))
+    assert memory.goodput.ettr[0] > storage.goodput.ettr[0]
+    assert memory.checkpoints.tier.interval_s[0] <= storage.checkpoints.interval_s[0]
+    alone = memory_share(num_nodes=np.array([256.0]), switch_share=np.array([0.0]), copies=2)
+    struck = memory_share(num_nodes=np.array([256.0]), switch_share=np.array([0.25]), copies=2)
+    single = memory_share(num_nodes=np.array([1.0]), switch_share=np.array([0.0]), copies=2)
+    assert (alone[0], single[0]) == (1.0, 0.0)
+    assert 0.75 <= struck[0] < 0.76
+
+
+def test_memory_tier_worked_by_hand() -> None:
+    policy = RunPolicy(memory_copies=2, failure_rate_factor=10.0, spares=40)
+    run = operate(PLAN, policy)
+    tier, behind = run.checkpoints.tier, run.checkpoints
+    node_bytes = 70e9 * 14 / 256
+    assert tier.persist_s[0] == pytest.approx(node_bytes / 400e9)
+    share = 1.0 - run.failures.switch_share[0]
+    back = behind.interval_s[0] / 2 + behind.times.persist_s[0] + behind.times.load_s[0]
+    in_memory = max(70e9 * 14 / 2048 / 30e9, node_bytes / 400e9)
+    assert tier.load_s[0] == pytest.approx(share * in_memory + (1 - share) * back, rel=1e-3)
+
+
+def test_late_noticed_corruption_needs_older_checkpoints() -> None:
+    phase = forecast_run(PLAN, RunPolicy(silent_latency_s=5000.0, checkpoint_interval_s=1000.0)).phases[0]
+    assert phase.checkpoints_to_keep == 6
