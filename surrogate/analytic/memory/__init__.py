@@ -3,7 +3,7 @@
 from surrogate.analytic.memory._activations import TokenBytes, saved_token_bytes
 from surrogate.analytic.memory._breakdown import MemoryBreakdown
 from surrogate.analytic.memory._coefficients import TEXTBOOK, MemoryCoefficients
-from surrogate.analytic.memory._parameters import StageParameters, stage_parameters
+from surrogate.analytic.memory._parameters import HeldParameters, held_parameters
 from surrogate.analytic.memory._peak import memory_at, peak_memory, stage_memory
 from surrogate.analytic.memory._rules import NO_RULE_BROKEN, RULES, MemoryRule, check_memory_rules, first_broken_rule
 from surrogate.analytic.memory._stages import Stage, build_stage, num_microbatches
@@ -12,19 +12,19 @@ __all__ = [
     "NO_RULE_BROKEN",
     "RULES",
     "TEXTBOOK",
+    "HeldParameters",
     "MemoryBreakdown",
     "MemoryCoefficients",
     "MemoryRule",
     "Stage",
-    "StageParameters",
     "TokenBytes",
     "build_stage",
     "check_memory_rules",
     "first_broken_rule",
+    "held_parameters",
     "memory_at",
     "num_microbatches",
     "peak_memory",
     "saved_token_bytes",
     "stage_memory",
-    "stage_parameters",
 ]

@@ -8,7 +8,7 @@ import numpy as np
 
 from surrogate.analytic.memory._activations import expert_load, local_tokens
 from surrogate.analytic.memory._coefficients import MemoryCoefficients
-from surrogate.analytic.memory._parameters import StageParameters
+from surrogate.analytic.memory._parameters import HeldParameters
 from surrogate.analytic.memory._stages import Stage
 from surrogate.analytic.memory._static import weight_bytes_per_parameter
 from surrogate.analytic.workload import FloatArray, Workload
@@ -33,7 +33,7 @@ class BufferBytes:
 
 
 def buffer_bytes(
-    w: Workload, stage: Stage, parameters: StageParameters, coefficients: MemoryCoefficients
+    w: Workload, stage: Stage, parameters: HeldParameters, coefficients: MemoryCoefficients
 ) -> BufferBytes:
     """All buffers of one stage (arrays of shape (n,))."""
     tokens = local_tokens(w)
@@ -68,13 +68,13 @@ def _exchange(
     return gathered + pipeline + experts + context
 
 
-def _buckets(w: Workload, parameters: StageParameters, coefficients: MemoryCoefficients) -> FloatArray:
+def _buckets(w: Workload, parameters: HeldParameters, coefficients: MemoryCoefficients) -> FloatArray:
     """Two gradient buckets, never more than the gradients themselves."""
     bucket = np.minimum(2.0 * coefficients.bucket_bytes, w.grad_bytes * parameters.total)
     return np.where((w.zero_stage >= 1) & (w.zero_stage < 3) & (w.dp * w.cp > 1), bucket, 0.0)
 
 
-def _gathered(w: Workload, parameters: StageParameters) -> FloatArray:
+def _gathered(w: Workload, parameters: HeldParameters) -> FloatArray:
     """Fully sharded training gathers unit by unit; under a pipeline the stage stays gathered for the whole step."""
     weight = weight_bytes_per_parameter(w)
     by_unit = (2.0 * weight + w.grad_bytes) * parameters.largest_unit

@@ -1,7 +1,4 @@
-"""Parameters one GPU holds before ZeRO, by how they are sharded.
-
-Notation: h hidden, a heads, n_kv key/value heads, d_h head width, f and g MLP widths of a dense layer and of an
-expert, E experts, V vocabulary, t tensor size, e expert size, t_e tensor size inside experts.
+"""Parameters one GPU of any stage holds before ZeRO, by how they are sharded; per-layer counts are the model's.
 
 Assumptions and error
 ---------------------
@@ -15,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from surrogate.analytic.memory._stages import Stage
+from surrogate.analytic.model_parameters import layer_parameters
 from surrogate.analytic.workload import FloatArray, Workload
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StageParameters:
+class HeldParameters:
     """Parameters per GPU of one stage; arrays of shape (n,)."""
 
     matrices: FloatArray
@@ -44,22 +42,23 @@ class StageParameters:
         return self.dense + self.experts
 
 
-def stage_parameters(w: Workload, stage: Stage) -> StageParameters:
+def held_parameters(w: Workload, stage: Stage) -> HeldParameters:
     """Count one stage's parameters per GPU before ZeRO (arrays of shape (n,))."""
-    attention, attention_replicated = _attention(w)
-    mlp_matrices = np.where(w.gated_mlp, 3.0, 2.0)
-    mlp = mlp_matrices * w.hidden_size * w.ffn_hidden_size / w.tp
-    expert = mlp_matrices * w.hidden_size * w.moe_ffn_hidden_size
-    shared = w.num_shared_experts * expert / w.tp
-    routed = w.num_experts * expert / (w.ep * w.expert_tp)
-    router = w.num_experts * w.hidden_size
-    norms = 2.0 * w.hidden_size + attention_replicated
+    layer = layer_parameters(w)
+    replicated_heads = kv_heads_held(w) - w.num_kv_heads
+    extra_heads = np.where(w.is_mla, 0.0, 2.0 * w.hidden_size * w.head_dim * replicated_heads)
+    attention = (layer.attention_divided + extra_heads) / w.tp
+    mlp = layer.dense_mlp / w.tp
+    shared = layer.shared_experts / w.tp
+    routed = w.num_experts * layer.expert / (w.ep * w.expert_tp)
+    router = layer.router
+    norms = layer.norms + layer.attention_whole
     table = w.vocab_size * w.hidden_size / w.tp
     tied_here = w.tied_embeddings & stage.has_embedding & stage.has_head
     copies = stage.weight_copies
     dense_unit = attention + norms + mlp
     expert_unit = attention + norms + shared + routed + router
-    return StageParameters(
+    return HeldParameters(
         matrices=copies * (stage.layers * attention + stage.dense_layers * mlp + stage.expert_layers * shared),
         replicated=copies * (stage.layers * norms + stage.expert_layers * router) + stage.has_head * w.hidden_size,
         experts=copies * stage.expert_layers * routed,
@@ -71,19 +70,6 @@ def stage_parameters(w: Workload, stage: Stage) -> StageParameters:
             table * (stage.has_embedding | stage.has_head),
         ),
     )
-
-
-def _attention(w: Workload) -> tuple[FloatArray, FloatArray]:
-    """Matrix parameters per layer after tensor parallelism, and those that are replicated."""
-    grouped = w.hidden_size * w.head_dim * (2.0 * w.num_heads + 2.0 * kv_heads_held(w))
-    query_rank = np.where(w.q_lora_rank > 0, w.q_lora_rank, w.hidden_size)
-    up = w.num_heads * (
-        query_rank * (w.qk_nope_head_dim + w.qk_rope_head_dim)
-        + w.kv_lora_rank * (w.qk_nope_head_dim + w.v_head_dim)
-        + w.v_head_dim * w.hidden_size
-    )
-    down = w.hidden_size * (w.q_lora_rank + w.kv_lora_rank + w.qk_rope_head_dim) + w.q_lora_rank + w.kv_lora_rank
-    return np.where(w.is_mla, up, grouped) / w.tp, np.where(w.is_mla, down, 0.0)
 
 
 def kv_heads_held(w: Workload) -> FloatArray:

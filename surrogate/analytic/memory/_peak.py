@@ -11,7 +11,7 @@ from surrogate.analytic.memory._activations import activation_bytes
 from surrogate.analytic.memory._breakdown import MemoryBreakdown
 from surrogate.analytic.memory._buffers import buffer_bytes
 from surrogate.analytic.memory._coefficients import TEXTBOOK, MemoryCoefficients
-from surrogate.analytic.memory._parameters import stage_parameters
+from surrogate.analytic.memory._parameters import held_parameters
 from surrogate.analytic.memory._stages import build_stage
 from surrogate.analytic.memory._static import static_bytes
 from surrogate.analytic.workload import FloatArray, Offload, Workload
@@ -79,7 +79,7 @@ def stage_memory(w: Workload, coefficients: MemoryCoefficients = TEXTBOOK) -> Me
 def memory_at(w: Workload, index: FloatArray, coefficients: MemoryCoefficients = TEXTBOOK) -> MemoryBreakdown:
     """Itemise the peak bytes per GPU of stage `index` (shape (n,), from 0) of every row."""
     stage = build_stage(w, index)
-    parameters = stage_parameters(w, stage)
+    parameters = held_parameters(w, stage)
     static = static_bytes(w, parameters, coefficients)
     acts = activation_bytes(w, stage, coefficients)
     buffers = buffer_bytes(w, stage, parameters, coefficients)

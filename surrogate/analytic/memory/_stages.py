@@ -1,11 +1,6 @@
 """What one pipeline stage holds: its layers, its ends of the model, and its micro-batches in flight.
 
 Notation: L layers, p stages, i stage from 0, v chunks per stage, m micro-batches.
-
-References
-----------
-1F1B and interleaving arXiv 2104.04473 and 2205.05198; ZB-H1/H2 arXiv 2401.10241; ZB-V, V-Half, V-Min arXiv 2405.15362;
-DualPipe arXiv 2412.19437.
 """
 
 from __future__ import annotations
@@ -14,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from surrogate.analytic.pipeline import microbatches_in_flight
 from surrogate.analytic.workload import BoolArray, FloatArray, Schedule, Workload
 
 
@@ -93,19 +89,12 @@ def _leading_dense_layers(w: Workload, index: FloatArray, layers: FloatArray) ->
 
 
 def _microbatches_in_flight(w: Workload, index: FloatArray) -> FloatArray:
-    m, p, v = num_microbatches(w), w.pp, w.vp
-    behind = p - index
-    chunks = np.minimum(m * v, 2.0 * (behind - 1.0) + (v - 1.0) * p + 1.0)
-    by_schedule = {
-        Schedule.ONE_F_ONE_B: np.minimum(m, behind),
-        Schedule.INTERLEAVED: np.where(v > 1, chunks / v, np.minimum(m, behind)),
-        Schedule.GPIPE: m,
-        Schedule.ZB_H1: np.minimum(m, p),
-        Schedule.ZB_H2: np.minimum(m, 2.0 * p - 1.0),
-        Schedule.ZB_V: np.minimum(m, p),
-        Schedule.DUALPIPE: np.minimum(m, p + 1.0),
-        Schedule.V_HALF: np.minimum(m, p / 2.0 + 1.0),
-        Schedule.V_MIN: np.minimum(m, p / 3.0 + 1.0),
-    }
-    held = np.select([w.schedule == kind for kind in by_schedule], list(by_schedule.values()), default=behind)
-    return np.where(p > 1, held, 1.0)
+    interleaved_once = (w.schedule == Schedule.INTERLEAVED) & (w.vp <= 1)
+    held = microbatches_in_flight(
+        schedule=np.where(interleaved_once, Schedule.ONE_F_ONE_B, w.schedule),
+        stage=index,
+        num_microbatches=num_microbatches(w),
+        pp=w.pp,
+        vp=w.vp,
+    )
+    return np.where(w.pp > 1, held, 1.0)

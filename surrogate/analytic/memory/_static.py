@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from surrogate.analytic.memory._coefficients import MemoryCoefficients
-from surrogate.analytic.memory._parameters import StageParameters
+from surrogate.analytic.memory._parameters import HeldParameters
 from surrogate.analytic.workload import FloatArray, Offload, OptimizerKind, Precision, Workload
 
 MASTER_BYTES = 4.0
@@ -49,7 +49,7 @@ def weight_bytes_per_parameter(w: Workload) -> FloatArray:
     return np.where(w.precision == Precision.FP32, 4.0, 2.0)
 
 
-def static_bytes(w: Workload, parameters: StageParameters, coefficients: MemoryCoefficients) -> StaticBytes:
+def static_bytes(w: Workload, parameters: HeldParameters, coefficients: MemoryCoefficients) -> StaticBytes:
     """Weights, gradients and optimizer states on one GPU, and what offload moves to the host.
 
     Notes
@@ -87,7 +87,7 @@ def _held(w: Workload, dense: FloatArray, experts: FloatArray, from_stage: int) 
     return held + experts / np.where(on, expert_shard_size(w), 1.0)
 
 
-def _optimizer_bytes(w: Workload, parameters: StageParameters) -> FloatArray:
+def _optimizer_bytes(w: Workload, parameters: HeldParameters) -> FloatArray:
     moments = np.select([w.optimizer == kind for kind in MATRIX_STATE_BYTES], list(MATRIX_STATE_BYTES.values()))
     other_moments = np.where(w.optimizer == OptimizerKind.MUON, MUON_OTHER_STATE_BYTES, moments)
     master = np.where(w.precision == Precision.FP32, 0.0, MASTER_BYTES)
