@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,6 +29,7 @@ RatesOption = Annotated[Path | None, typer.Option(help="Your own failure rates, 
 OperationOption = Annotated[
     Path | None, typer.Option(help="YAML: restart_s, detection_s, repair_s, write_bytes_per_s, ... (docs/reliability).")
 ]
+SimulateOption = Annotated[int, typer.Option(help="Also simulate the longest phase this often.", min=0)]
 PlotOption = Annotated[Path | None, typer.Option(help="HTML file for a plot.")]
 SeedOption = Annotated[int, typer.Option(help="Seed of the draws.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -46,6 +48,7 @@ def forecast(  # noqa: PLR0913
     elastic: ElasticOption = False,
     rates: RatesOption = None,
     operation: OperationOption = None,
+    simulate: SimulateOption = 0,
     plot: PlotOption = None,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
@@ -53,7 +56,7 @@ def forecast(  # noqa: PLR0913
     """Forecast the days, cost and interruptions of a training run, and how best to checkpoint it."""
     import json  # noqa: PLC0415
 
-    from surrogate.forecast import forecast_run, load_policy  # noqa: PLC0415
+    from surrogate.forecast import forecast_run, load_policy, simulate_phase  # noqa: PLC0415
 
     given: dict[str, object] = {
         "checkpoint_interval_s": checkpoint_interval_s,
@@ -64,14 +67,20 @@ def forecast(  # noqa: PLR0913
     policy = load_policy(operation, rates, {name: value for name, value in given.items() if value is not None})
     phases = _predicted_phases(plans, tokens, overrides or [], model_dir)
     answer = forecast_run(phases, policy, deadline_days=deadline, budget=budget, seed=seed)
+    longest = max(range(len(plans)), key=lambda row: answer.phases[row].days)
+    simulated = simulate_phase(phases, policy, phase=longest, replications=simulate, seed=seed) if simulate else None
     if plot is not None:
         from surrogate.cli.forecast_figure import write_figure  # noqa: PLC0415
 
         write_figure(answer, plot, deadline_days=deadline)
     if as_json:
-        typer.echo(json.dumps(answer.to_dict(), indent=2))
-    else:
-        _print_forecast(answer, policy)
+        extra = {} if simulated is None else {"simulated": asdict(simulated)}
+        typer.echo(json.dumps(answer.to_dict() | extra, indent=2))
+        return
+    _print_forecast(answer, policy)
+    if simulated is not None:
+        low, high = simulated.ettr_p5, simulated.ettr_p95
+        typer.echo(f"simulated {simulate} times: ETTR {simulated.ettr_mean:.1%} [90 %: {low:.1%}, {high:.1%}]")
 
 
 def _predicted_phases(

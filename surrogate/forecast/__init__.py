@@ -6,14 +6,17 @@ from surrogate.forecast.inputs import RunPolicy, TrainingPlans, log_sd_of_interv
 from surrogate.forecast.operation import Operation, TimeToTrain, expected_time_to_train, operate
 from surrogate.forecast.policy_file import load_policy, load_rates
 from surrogate.forecast.sensitivity import InputEffect
+from surrogate.forecast.simulated import Departures, SimulatedPhase, simulate_phase, simulation_spec
 
 __all__ = [
+    "Departures",
     "Forecast",
     "InputEffect",
     "IntervalChoice",
     "Operation",
     "PhaseForecast",
     "RunPolicy",
+    "SimulatedPhase",
     "Spread",
     "TimeToTrain",
     "TrainingPlans",
@@ -23,5 +26,7 @@ __all__ = [
     "load_rates",
     "log_sd_of_interval",
     "operate",
+    "simulate_phase",
+    "simulation_spec",
     "training_plans",
 ]

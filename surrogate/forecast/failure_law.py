@@ -58,6 +58,11 @@ def failure_law(plans: TrainingPlans, policy: RunPolicy) -> FailureLaw:
     )
 
 
+def plan_rates(accelerator: str, policy: RunPolicy) -> ComponentRates:
+    """Return the failure rates behind a plan's law, before ``failure_rate_factor``."""
+    return policy.rates or published_prior(accelerator_family(accelerator), policy.maturity)
+
+
 def _law_columns(rates: ComponentRates, counts: HardwareCounts) -> FloatArray:
     shape, exposure = job_rate_gamma(rates=rates, counts=counts)
     per_component = counts.per_component() * rates.mean_per_unit_day

@@ -90,6 +90,7 @@ class _State:
     returns: FloatArray
     crews: FloatArray
     end: FloatArray
+    limit: float
 
 
 def simulate_runs(
@@ -121,7 +122,7 @@ def simulate_runs(
     """
     rng = np.random.default_rng(seed)
     streams = draw_failure_streams(spec.classes, horizon_s=wall_limit_s, replications=replications, rng=rng)
-    state = _initial_state(spec, replications)
+    state = _initial_state(spec, replications, wall_limit_s)
     for column in range(streams.time_s.shape[1]):
         rows = np.flatnonzero(np.isnan(state.end) & (state.ready < wall_limit_s))
         if not rows.size:
@@ -140,7 +141,7 @@ def simulate_runs(
     )
 
 
-def _initial_state(spec: RunSpec, replications: int) -> _State:
+def _initial_state(spec: RunSpec, replications: int, wall_limit_s: float) -> _State:
     largest = max((cls.nodes_lost for cls in spec.classes), default=0)
     kept = spec.spares + max(1, largest, _ELASTIC_RESERVE if spec.when_short == "elastic" else 0)
     return _State(
@@ -152,6 +153,7 @@ def _initial_state(spec: RunSpec, replications: int) -> _State:
         returns=np.full((replications, kept), -np.inf),
         crews=np.full((replications, max(spec.repair_crews, 1)), -np.inf),
         end=np.full(replications, np.nan),
+        limit=wall_limit_s,
     )
 
 
@@ -204,7 +206,8 @@ def _fail(
     restarted = now + spec.outage_s
     complete = restarted
     if spec.when_short == "wait":
-        complete = np.maximum(restarted, np.sort(state.returns[rows], axis=1)[:, -1 - spec.spares])
+        enough = np.sort(state.returns[rows], axis=1)[:, -1 - spec.spares]
+        complete = np.maximum(restarted, np.minimum(enough, state.limit))
     # a failure during a wait ends that wait: take back what it was credited beyond now
     unserved = np.maximum(state.ready[rows] - np.maximum(now, state.restarted[rows]), 0.0)
     state.waiting[rows] += complete - restarted - unserved

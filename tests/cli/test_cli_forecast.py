@@ -102,6 +102,13 @@ def test_own_rates_operation_and_plot(plan: Path, tmp_path: Path) -> None:
     assert "plotly" in page.read_text(encoding="utf-8")
 
 
+def test_a_simulation_stands_beside_the_closed_form(plan: Path) -> None:
+    options = ("--tokens", "1e12", "--simulate", "20")
+    answer = json.loads(_run(plan, *options, "--json").stdout)
+    assert answer["simulated"]["ettr_mean"] == pytest.approx(answer["ettr"], abs=0.01)
+    assert "simulated 20 times" in _run(plan, *options).stdout
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [

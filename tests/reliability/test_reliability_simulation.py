@@ -81,7 +81,7 @@ def test_ettr_never_exceeds_one_and_waits_are_never_negative() -> None:
         runs = _run(spec, days=20.0, replications=10)
         assert np.all((runs.ettr >= 0) & (runs.ettr <= 1))
         assert np.all(runs.waiting_s >= -1e-6)
-        assert np.all(runs.waiting_s <= runs.wall_s + DAY * 100)
+        assert np.all(runs.waiting_s <= runs.wall_s)
 
 
 @pytest.mark.parametrize(("shape", "factor"), [(0.7, 2.0), (2.0, 0.5)])
