@@ -153,6 +153,6 @@ def _print_sensitivity(console: Console, answer: Forecast) -> None:
     table.add_column("days at low", justify="right")
     table.add_column("days at high", justify="right")
     for effect in answer.sensitivity:
-        days = (f"{value:.1f}" for value in (effect.days_low, effect.days_high))
+        days = ("never" if value == float("inf") else f"{value:.1f}" for value in (effect.days_low, effect.days_high))
         table.add_row(effect.name, effect.low, effect.high, *days)
     console.print(table)

@@ -85,14 +85,14 @@ class Forecast:
     phases: tuple[PhaseForecast, ...]
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain values for JSON, quantiles flat (``days_p10``, ...)."""
+        """Return plain values for JSON: quantiles flat (``days_p10``, ...), None for what never ends."""
         nested = asdict(self)
         flat: dict[str, object] = {}
         for name in ("days", "cost", "gpu_hours"):
             spread = nested.pop(name) or {"p10": None, "p50": None, "p90": None}
             flat |= {f"{name}_{quantile}": value for quantile, value in spread.items()}
         del nested["days_percentiles"]
-        return flat | nested
+        return _finite(flat | nested)
 
 
 def forecast_run(
@@ -155,6 +155,19 @@ def forecast_run(
         never_finishes_probability=outcomes.never_finishes_probability,
         phases=_phases(plans, run, expected),
     )
+
+
+def _finite(values: dict[str, object]) -> dict[str, object]:
+    """Return nested plain values with None for infinity, which JSON cannot say."""
+
+    def plain(value: object) -> object:
+        if isinstance(value, dict):
+            return {key: plain(inner) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(inner) for inner in value]
+        return None if isinstance(value, float) and not np.isfinite(value) else value
+
+    return {key: plain(value) for key, value in values.items()}
 
 
 def _losses(run: Operation) -> dict[str, FloatArray]:

@@ -19,7 +19,7 @@ _HALF_AND_DOUBLE: Final = (0.5, 2.0)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InputEffect:
-    """Expected days at a low and a high value of one input, all others as forecast."""
+    """Expected days at a low and a high value of one input, all others as forecast; infinite for a run without end."""
 
     name: str
     low: str
@@ -30,7 +30,7 @@ class InputEffect:
     @property
     def swing_days(self) -> float:
         """How far the input moves the days."""
-        return abs(self.days_high - self.days_low)
+        return abs(self.days_high - self.days_low) if self.days_high != self.days_low else 0.0
 
 
 _Variant = tuple[str, tuple[str, str], tuple[TrainingPlans, TrainingPlans], tuple[RunPolicy, RunPolicy]]

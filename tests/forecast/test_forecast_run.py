@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -310,3 +311,14 @@ def test_memory_tier_worked_by_hand() -> None:
 def test_late_noticed_corruption_needs_older_checkpoints() -> None:
     phase = forecast_run(PLAN, RunPolicy(silent_latency_s=5000.0, checkpoint_interval_s=1000.0)).phases[0]
     assert phase.checkpoints_to_keep == 6
+
+
+def test_what_never_ends_is_null_in_json_and_ranks_first() -> None:
+    shaky = RunPolicy(failure_rate_factor=150.0, checkpoint_interval_s=3600.0, repair_s=0.0, spares=0)
+    sometimes = forecast_run(PLAN, shaky)
+    endless = replace(sometimes.sensitivity[0], days_high=float("inf"))
+    assert endless.swing_days == float("inf")
+    assert replace(endless, days_low=float("inf")).swing_days == 0.0
+    answer = replace(sometimes, sensitivity=(endless,)).to_dict()
+    json.dumps(answer, allow_nan=False)
+    assert answer["sensitivity"][0]["days_high"] is None
