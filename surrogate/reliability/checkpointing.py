@@ -132,8 +132,8 @@ def checkpoint_size(layout: CheckpointLayout) -> CheckpointSize:
     Examples
     --------
     >>> layout = CheckpointLayout(num_params=176e9, num_gpus=384, gpus_per_node=8, tp=4, pp=12, dp=8)
-    >>> float(checkpoint_size(layout).total_bytes) / 1e12
-    2.464
+    >>> f"{float(checkpoint_size(layout).total_bytes):.4g}"
+    '2.464e+12'
     """
     params = real("num_params", layout.num_params, strict=True)
     gpus, per_node = (real(name, getattr(layout, name), strict=True) for name in ("num_gpus", "gpus_per_node"))
