@@ -55,6 +55,8 @@ class TraceInfo:
     rank: int | None = None
     world_size: int | None = None
     device_name: str = ""
+    device_memory_bytes: float = 0.0
+    """Memory of the first device as the driver reported it; 0 when absent."""
     num_devices: int = 0
     backend: str = ""
     versions: dict[str, str] = field(default_factory=dict)

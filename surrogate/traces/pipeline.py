@@ -45,7 +45,7 @@ class PipelineReplay(NamedTuple):
     measured_s: float
     simulated_s: float
     textbook_s: float
-    timeline: PipelineStep
+    step: PipelineStep
 
     @property
     def relative_error(self) -> float:
@@ -91,10 +91,10 @@ def read_pipeline(folder: Path) -> MeasuredPipeline:
 def replay_pipeline(measured: MeasuredPipeline) -> PipelineReplay:
     """Simulate a measured pipeline from its median pass times and compare with its measured step."""
     times = measured.times
-    timeline = simulate_step(times, measured.schedule)
+    step = simulate_step(times, measured.schedule)
     p, v, m = times.forward_s.shape
     pass_s = v * float(np.mean(np.median(times.forward_s, axis=(1, 2)) + np.median(times.backward_s, axis=(1, 2))))
-    return PipelineReplay(measured.step_s, timeline.step_s, (m + (p - 1) / v) * pass_s, timeline)
+    return PipelineReplay(measured.step_s, step.step_s, (m + (p - 1) / v) * pass_s, step)
 
 
 class _RankTimes(NamedTuple):

@@ -150,6 +150,7 @@ def _trace_info(path: Path, document: dict[str, Any], builder: TraceBuilder) -> 
         rank=rank if rank >= 0 else None,
         world_size=world_size if world_size > 0 else None,
         device_name=str(devices[0].get("name", "")) if devices else "",
+        device_memory_bytes=float(max(read_integer(devices[0].get("totalGlobalMem")), 0)) if devices else 0.0,
         num_devices=len(devices),
         backend=str(distributed.get("backend", "")),
         versions=versions,
