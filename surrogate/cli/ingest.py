@@ -18,7 +18,9 @@ def ingest(
     logs: Annotated[list[Path], typer.Argument(help="Training logs, plain or .gz.", show_default=False)],
     plan: Annotated[Path | None, typer.Option(help="Plan (YAML) with what the logs do not print.")] = None,
     source: Annotated[str | None, typer.Option(help="Name of the site the rows belong to.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Runs file to write (.parquet or .csv).")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Runs file to write (.parquet or .csv).")
+    ] = None,
     format_: Annotated[str | None, typer.Option("--format", help="Log format; detected when not given.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -15,6 +15,7 @@ from surrogate.units import MIB
 
 _HEAD_BYTES: Final = int(2 * MIB)
 _TAIL_BYTES: Final = int(MIB // 2)
+_SEARCHED_BYTES: Final = int(256 * MIB)
 _MOST_UNTIMED: Final = 1000
 
 
@@ -36,14 +37,15 @@ def reader_by_name(name: str) -> Callable[[], LogReader]:
 def detect_reader(path: Path) -> Callable[[], LogReader] | None:
     """Return the reader that fits a log, or None when no line looks like training progress.
 
-    The sample is the first 2 MiB and the last 0.5 MiB; if nothing is found there, each further block in turn.
+    The sample is the first 2 MiB and the last 0.5 MiB; if nothing is found there, each
+    further block of the first 256 MiB in turn.
     """
     head = b"".join(read_blocks(path, limit_bytes=_HEAD_BYTES))
     sample = head + b"\n" + _tail(path)
     found = _best_reader(sample)
     if found is not None:
         return found
-    for block in read_blocks(path):
+    for block in read_blocks(path, limit_bytes=_SEARCHED_BYTES):
         found = _best_reader(block)
         if found is not None:
             return found

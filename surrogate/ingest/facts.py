@@ -12,8 +12,8 @@ from surrogate.errors import UnknownNameError
 from surrogate.ingest.numbers import NAN, is_known, parse_number
 from surrogate.ingest.printed import DUMP_PREFIX
 from surrogate.ingest.report import Scalar
+from surrogate.ingest.run_data import RunLogData
 from surrogate.ingest.series import SizeOfStep, column
-from surrogate.ingest.tracker import RunLogData
 
 _COUNTS: Final = {
     "world_size": "num_gpus", "gpus_per_node": "gpus_per_node", "data_parallel_size": "dp",
@@ -34,6 +34,7 @@ _FLAGS: Final = {
 _SAID_BY: Final = {"precision": {"fp16", "bf16", "fp8", "params_dtype"}, "optimizer": {"optimizer"}}
 """Columns that a missing argument settles in a script, but not in an excerpt of a dump."""
 _MEGATRON_ARGUMENTS: Final = frozenset({"num_layers", "hidden_size", "num_attention_heads"})
+_FP8: Final = frozenset({"true", "e4m3", "hybrid", "delayed", "tensorwise", "blockwise", "mxfp8"})
 _TRUE: Final = frozenset({"true", "1", "yes"})
 _FALSE: Final = frozenset({"false", "0", "no"})
 
@@ -65,7 +66,7 @@ def columns_of(settings: Mapping[str, str]) -> dict[str, Scalar]:
     found = _dumped(settings)
     for key, name in _COUNTS.items():
         number = parse_number(settings.get(key, ""))
-        if is_known(number) and number.is_integer() and not (name in found):
+        if is_known(number) and number.is_integer() and name not in found:
             found[name] = int(number)
     for key, name in _FLAGS.items():
         word = settings.get(key, "").lower()
@@ -84,7 +85,7 @@ def columns_of(settings: Mapping[str, str]) -> dict[str, Scalar]:
 def _dumped(settings: Mapping[str, str]) -> dict[str, Scalar]:
     """Columns of a Megatron argument dump, without the framework's defaults: an excerpt may have lost lines."""
     dump = {key.removeprefix(DUMP_PREFIX): value for key, value in settings.items() if key.startswith(DUMP_PREFIX)}
-    if not _MEGATRON_ARGUMENTS <= dump.keys():
+    if _MEGATRON_ARGUMENTS - dump.keys():
         return {}
     from surrogate.ingest.configs.megatron import read_megatron_arguments  # noqa: PLC0415 - read when a dump is there
 
@@ -100,7 +101,7 @@ def _choices(settings: Mapping[str, str]) -> dict[str, Scalar]:
     found: dict[str, Scalar] = {}
     fp8 = settings.get("fp8", "none").lower()
     named = settings.get("precision", "").lower()
-    if fp8 not in ("none", "false", "null", ""):
+    if fp8 in _FP8:
         found["precision"] = "fp8"
     elif on("bf16") or named.startswith("bf16"):
         found["precision"] = "bf16"
@@ -132,7 +133,7 @@ def _accelerator(printed: str) -> str:
 
 
 def _add_world(settings: Mapping[str, str], found: dict[str, Scalar]) -> None:
-    """Number of accelerators from nodes and accelerators per node, when not printed itself."""
+    """Multiply nodes with accelerators per node when their number is not printed itself."""
     nodes = parse_number(settings.get("num_nodes", ""))
     per_node = found.get("gpus_per_node")
     if "num_gpus" not in found and is_known(nodes) and isinstance(per_node, int):
@@ -164,7 +165,7 @@ def _add_batch(settings: Mapping[str, str], found: dict[str, Scalar]) -> None:
 
 
 def counted_facts(run: RunLogData) -> dict[str, Scalar]:
-    """What the counters in the records settle: global batch size, sequence length."""
+    """Return what the counters in the records settle: global batch size, sequence length."""
     found: dict[str, Scalar] = {}
     batch = column(run.records, "global_batch_size")
     batch = batch[np.isfinite(batch)]
@@ -179,7 +180,7 @@ def counted_facts(run: RunLogData) -> dict[str, Scalar]:
 
 
 def size_of_step(facts: Mapping[str, Scalar], settings: Mapping[str, str]) -> SizeOfStep:
-    """Samples and tokens of one optimizer step, NaN as far as they are not known."""
+    """Return samples and tokens of one optimizer step, NaN as far as they are not known."""
     samples = number(facts, "global_batch_size")
     tokens = samples * number(facts, "seq_len")
     if not is_known(tokens):
@@ -188,6 +189,6 @@ def size_of_step(facts: Mapping[str, Scalar], settings: Mapping[str, str]) -> Si
 
 
 def number(facts: Mapping[str, Scalar], name: str) -> float:
-    """A numeric fact; NaN when it is not known."""
+    """Return a numeric fact; NaN when it is not known."""
     value = facts.get(name)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else NAN

@@ -9,14 +9,14 @@ import numpy as np
 from surrogate.ingest.facts import number
 from surrogate.ingest.numbers import NAN, is_known
 from surrogate.ingest.report import Scalar
+from surrogate.ingest.run_data import RunLogData
 from surrogate.ingest.series import column
-from surrogate.ingest.tracker import RunLogData
 
 _CLOSE_ENOUGH = 0.012
 
 
 def nearest_multiple(value: float, unit: float, *, tolerance: float = _CLOSE_ENOUGH) -> int | None:
-    """The multiple of `unit` that `value` is within the tolerance of, if there is exactly one.
+    """Return the multiple of `unit` that `value` is within the tolerance of, if there is exactly one.
 
     Examples
     --------
@@ -44,9 +44,7 @@ def infer_batch(run: RunLogData, facts: Mapping[str, Scalar], step_time_s: float
 
 
 def infer_gpus(run: RunLogData, facts: Mapping[str, Scalar], per_gpu: float) -> int | None:
-    """Number of accelerators: from the job's and one accelerator's token rate, else from the batch of a plain
-    data-parallel job.
-    """  # noqa: D205 - one sentence
+    """Return the number of accelerators, from token rates or from the batch of a plain data-parallel job."""
     if "num_gpus" in facts:
         return None
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -9,7 +9,8 @@ from typing import Final
 from surrogate.ingest import oom
 from surrogate.ingest.detect import detect_reader, reader_by_name
 from surrogate.ingest.lines import Line, read_blocks, select_lines
-from surrogate.ingest.printed import DUMP_NEEDLES, HEADER_BYTES, HEADER_NEEDLES, printed_settings
+from surrogate.ingest.printed import printed_settings
+from surrogate.ingest.printed_names import DUMP_NEEDLES, HEADER_BYTES, HEADER_NEEDLES
 from surrogate.ingest.readers import LogReader
 from surrogate.ingest.readers.base import PatternReader
 from surrogate.ingest.records import Event, Mark, Settings
@@ -63,11 +64,13 @@ def read_log(path: str | Path, format: str | None = None, known: Mapping[str, Sc
     notes: list[str] = []
     for data in tracker.finish():
         before = {key: runs[-1].settings[key] for key in _SHARED_COLUMNS if key in runs[-1].settings} if runs else {}
-        run = summarise_run(data, format_name=name, framework=framework, known=known or {}, counts=before)
+        run = summarise_run(data, format_name=name, framework=framework, known=known or {}, before=before)
         if data.records or run.status == "oom":
             runs.append(run)
         else:
             notes += run.notes
+    if tracker.num_left_out:
+        notes.append(f"more than {len(tracker.runs)} runs; the {tracker.num_left_out} others are left out")
     if not runs:
         notes.insert(0, _nothing_found(name))
     return LogReport(path=str(path), format=name, runs=tuple(runs), notes=tuple(notes))
@@ -97,19 +100,14 @@ def _events(path: Path, reader: LogReader | None, tracker: RunTracker) -> Iterat
 
 def _line_events(line: Line, reader: LogReader | None, *, in_header: bool) -> Iterator[Event]:
     if reader is not None:
-        is_step = False
-        if isinstance(reader, PatternReader):
-            reader.found_start = False
-            yield from reader.read(line)
-            is_step = reader.found_start
-        else:
-            yield from reader.read(line)
-        if is_step:  # step lines name batch sizes too, which are not the configuration
+        reader.is_step_line = False
+        yield from reader.read(line)
+        if reader.is_step_line:  # step lines name batch sizes too, which are not the configuration
             return
     report = oom.read_oom(line.text)
     if report is not None:
         yield Mark("oom" if report[0] == "oom" else "note", report[1])
-    if in_header or "......" in line.text:
+    elif in_header or "......" in line.text:
         settings = printed_settings(line.text)
         if settings:
             yield Settings(settings)

@@ -10,7 +10,8 @@ NEEDLES: Final[tuple[bytes, ...]] = (
 )  # fmt: skip
 
 _DEVICE_OOM: Final = re.compile(
-    r"(?:CUDA|HIP|XPU|NPU|GPU) out of memory|OutOfMemoryError:|(?:CUDA|HIP|cuda|hip)\w* (?:error|failure)\W+out of memory|"
+    r"(?:CUDA|HIP|XPU|NPU|GPU) out of memory|OutOfMemoryError:|"
+    r"(?:CUDA|HIP|cuda|hip)\w* (?:error|failure)\W+out of memory|"
     r"(?:hip|cuda)ErrorOutOfMemory|CUBLAS_STATUS_ALLOC_FAILED|HIPBLAS_STATUS_ALLOC_FAILED|"
     r"RESOURCE_EXHAUSTED.*(?:[Mm]emory|HBM|hbm)|Cuda failure (?:\d+ )?'out of memory'"
 )
@@ -48,7 +49,7 @@ def read_oom(text: str) -> tuple[str, str] | None:
         return "note", "went out of memory and made the micro-batch smaller by itself"
     if not _DEVICE_OOM.search(text):
         return None
-    details = [match for match in _DETAIL.finditer(text)]
+    details = list(_DETAIL.finditer(text))
     wanted = next((match[1] for match in details if match[1]), "")
     capacity = next((match[2] for match in details if match[2]), "")
     parts = [f"tried to allocate {wanted}"] if wanted else []

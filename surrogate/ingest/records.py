@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from surrogate.ingest.numbers import NAN
 
 MemoryKind: TypeAlias = Literal["", "allocated", "reserved"]
-MarkKind: TypeAlias = Literal["evaluation", "checkpoint", "restart", "oom", "memory", "note"]
+MarkKind: TypeAlias = Literal["evaluation", "checkpoint", "oom", "memory", "note"]
 
 
 @dataclass(slots=True)

@@ -7,9 +7,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-_SMALLEST_CHANGE: Final = 0.05  # of the level
+SMALLEST_CHANGE: Final = 0.05
+"""Relative change of level below which two stretches are one regime."""
 _FEWEST_RECORDS: Final = 5
 _MOST_REGIMES: Final = 12
+_WINDOW: Final = 20  # records on each side that must differ
 _NOISE_FACTOR: Final = 1.5  # a change must exceed this many robust standard deviations of the records around it
 
 
@@ -17,7 +19,8 @@ def split_regimes(log_values: NDArray[np.float64]) -> list[int]:
     """Cut a series where its level changes for good.
 
     Binary segmentation: each stretch is cut where the cumulative sum of its winsorised deviations from the median
-    is largest, if the medians on both sides then differ enough. Linear in the length for each of at most twelve cuts.
+    is largest, if the medians of the twenty records on either side then differ enough. Linear in the length for
+    each of at most twelve cuts.
 
     Parameters
     ----------
@@ -53,11 +56,11 @@ def _best_cut(stretch: NDArray[np.float64]) -> int | None:
     clipped = np.clip(stretch - centre, -max(3 * spread, 0.5), max(3 * spread, 0.5))
     drift = np.abs(np.cumsum(clipped - clipped.mean()))[_FEWEST_RECORDS - 1 : -_FEWEST_RECORDS]
     cut = int(np.argmax(drift)) + _FEWEST_RECORDS
-    left, right = stretch[:cut], stretch[cut:]
+    left, right = stretch[max(0, cut - _WINDOW) : cut], stretch[cut : cut + _WINDOW]
     levels = float(np.median(left)), float(np.median(right))
     noise = 1.4826 * max(
         float(np.median(np.abs(left - levels[0]))),
         float(np.median(np.abs(right - levels[1]))),
     )
     change = abs(levels[1] - levels[0])
-    return cut if change > max(np.log1p(_SMALLEST_CHANGE), _NOISE_FACTOR * noise) else None
+    return cut if change > max(np.log1p(SMALLEST_CHANGE), _NOISE_FACTOR * noise) else None

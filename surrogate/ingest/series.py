@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from surrogate.ingest.numbers import is_known
 from surrogate.ingest.records import StepRecord
+from surrogate.ingest.run_data import RunLogData
 from surrogate.ingest.steady import BoolArray, FloatArray, SteadyState, estimate_steady
-from surrogate.ingest.tracker import RunLogData
 
 Source: TypeAlias = Literal["time", "tokens", "samples", "wall", "rate"]
 
@@ -108,11 +108,9 @@ def median_where(values: FloatArray, used: BoolArray) -> float:
     return float("nan")
 
 
-def steady_rate(run: RunLogData, attribute: str) -> tuple[float, SteadyState] | None:
-    """Steady value of a rate for which no step time can be had."""
+def steady_rate(run: RunLogData, attribute: str) -> float:
+    """Steady value of a rate for which no step time can be had; NaN when it is not printed."""
     values = column(run.records, attribute)
     if not np.isfinite(values).any():
-        return None
-    inverse: Callable[[FloatArray], FloatArray] = lambda rate: 1.0 / rate  # noqa: E731
-    steady = steady_of(run, inverse(values))
-    return 1.0 / steady.median, steady
+        return float("nan")
+    return 1.0 / steady_of(run, 1.0 / values).median

@@ -8,7 +8,7 @@ Rule
 2. *Disturbances*: a record right after an evaluation or a checkpoint is left out when it is more than 3 % above the
    median; a record with skipped (overflowed) optimizer steps when at least three others remain.
 3. *Regimes*: the remaining series is cut where its level changes by more than 5 % for at least five records
-   (:mod:`surrogate.ingest.regimes`); the regime with most steps counts, the others are reported.
+   (:mod:`surrogate.ingest.regimes`); the longest regime counts, with others at its level; the rest is reported.
 4. The step time is the median over the records that count, weighted by nothing: one slow node at night is in the
    p95 and the coefficient of variation, not in the median.
 """
@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from surrogate.ingest.regimes import split_regimes
+from surrogate.ingest.regimes import SMALLEST_CHANGE, split_regimes
 
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
@@ -69,7 +69,7 @@ class SteadyState:
 
 
 def warm_up_length(values: FloatArray, *, starts_cold: bool) -> int:
-    """Number of leading records to drop.
+    """Count the leading records to drop.
 
     Parameters
     ----------
@@ -127,9 +127,7 @@ def estimate_steady(
         for a, b in zip(cuts[:-1], cuts[1:], strict=True)
     )
     if len(regimes) > 1:
-        longest = max(regimes, key=lambda regime: regime.num_records)
-        index = np.arange(values.size)
-        used &= (index >= longest.first) & (index <= longest.last)
+        used &= _at_main_level(values.size, regimes)
     chosen = values[used]
     return SteadyState(
         median=float(np.median(chosen)) if chosen.size else float("nan"),
@@ -140,6 +138,16 @@ def estimate_steady(
         num_disturbed=num_disturbed,
         regimes=regimes,
     )
+
+
+def _at_main_level(size: int, regimes: tuple[Regime, ...]) -> BoolArray:
+    """Mark the longest regime, and those at its level before and after an interlude."""
+    longest = max(regimes, key=lambda regime: regime.num_records)
+    marked = np.zeros(size, dtype=bool)
+    for regime in regimes:
+        if abs(regime.median / longest.median - 1) <= SMALLEST_CHANGE:
+            marked[regime.first : regime.last + 1] = True
+    return marked
 
 
 def _leave_out_disturbed(values: FloatArray, used: BoolArray, disturbed: BoolArray, skipped: BoolArray) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -72,7 +72,9 @@ def ingest_logs(
         The plan holds an impossible value.
     """
     partial = load_partial_plan(plan) if isinstance(plan, str | Path) else plan
-    known = {name: value for name, value in partial.values.items() if value is not None} if partial else {}
+    known: dict[str, Scalar] = {}
+    if partial is not None:
+        known = {name: value for name, value in dict(partial.values).items() if value is not None}
     rows: list[dict[str, Scalar]] = []
     notes: list[str] = []
     for path in paths:
@@ -89,39 +91,35 @@ def ingest_logs(
 
 
 def run_remarks(run: LogRun) -> list[str]:
-    """Notes of a run, and the reasons for what it lacks, as sentences."""
+    """Return the notes of a run, and the reasons for what it lacks, as sentences."""
     lacking = [f"{column} cannot be derived: {why}" for column, why in run.reasons.items()]
     return [*run.notes, *lacking]
 
 
 def _row(run: LogRun, known: Mapping[str, Scalar], source: str | None, path: Path, number: int) -> dict[str, Scalar]:
-    row = {name: value for name, value in {**run.settings, **_configured(known, run)}.items() if name in COLUMN_BY_NAME}
-    for name in (field.name for field in fields(run)):
-        value = getattr(run, name)
-        if name in MEASURED_COLUMNS and is_known(value):
-            row[name] = float(value)
-    if row.get("mfu", 0.0) > 1.0:  # type: ignore[operator]
-        del row["mfu"]
-    row["run_id"] = _slug(path, source) + (f"-{number}" if number else "")
-    row["status"] = run.status
-    row["framework"] = known.get("framework") or run.framework or row.get("framework", "")
-    row["source_ref"] = path.name
-    row["notes"] = "; ".join(run_remarks(run))
-    if source is not None:
-        row["source"] = source
-    if run.n_steps and "step_time_s" in row:
-        row["n_steps"] = run.n_steps
-    if run.peak_memory_kind:
-        row["peak_memory_kind"] = run.peak_memory_kind
-    if run.framework_version:
-        row["framework_version"] = run.framework_version
-    if is_known(run.first_clock_s):
-        row["date"] = datetime.fromtimestamp(run.first_clock_s, UTC).strftime("%Y-%m")
-    return {name: value for name, value in row.items() if value != ""}
+    """One run as a row; what is empty is left out."""
+    settings = {**run.settings, **_configured(known, run)}
+    row: dict[str, Scalar] = {name: value for name, value in settings.items() if name in COLUMN_BY_NAME}
+    row |= {name: value for name in MEASURED_COLUMNS if is_known(value := float(getattr(run, name)))}
+    has_time = "step_time_s" in row
+    row |= {
+        "run_id": _slug(path, source) + (f"-{number}" if number else ""),
+        "status": run.status,
+        "framework": known.get("framework") or run.framework or row.get("framework", ""),
+        "framework_version": run.framework_version,
+        "source": source or "",
+        "source_ref": path.name,
+        "date": datetime.fromtimestamp(run.first_clock_s, UTC).strftime("%Y-%m") if is_known(run.first_clock_s) else "",
+        "n_steps": run.n_steps if has_time and run.n_steps else "",
+        "peak_memory_kind": run.peak_memory_kind,
+        "notes": "; ".join(run_remarks(run)),
+    }
+    is_possible_mfu = is_known(run.mfu) and run.mfu <= 1.0  # programs that do not know the device print more
+    return {name: value for name, value in row.items() if value != "" and (name != "mfu" or is_possible_mfu)}
 
 
 def _configured(known: Mapping[str, Scalar], run: LogRun) -> dict[str, Scalar]:
-    """The plan's columns, with the batch size that really ran."""
+    """Return the plan's columns, with the batch size that really ran."""
     values = dict(known)
     if run.settings.get("global_batch_size") != known.get("global_batch_size", run.settings.get("global_batch_size")):
         values["global_batch_size"] = run.settings["global_batch_size"]

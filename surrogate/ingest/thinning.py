@@ -10,7 +10,8 @@ from typing import Final
 
 from surrogate.ingest.readers.base import LogReader, PatternReader
 from surrogate.ingest.records import StepRecord
-from surrogate.ingest.tracker import RunLogData, RunTracker
+from surrogate.ingest.run_data import RunLogData
+from surrogate.ingest.tracker import RunTracker
 
 _SETTLED_RECORDS: Final = 1000
 _RECENT_STEPS: Final = 512

@@ -27,12 +27,15 @@ class LogReader(Protocol):
         Literal bytes, one of which is in every line the reader wants.
     marks : tuple of bytes
         Bytes of which one must be in the sample of the file for this reader to be detected; empty for no condition.
+    is_step_line : bool
+        Whether the line read last told of a step, so that nothing else is looked for in it.
     """
 
     name: ClassVar[str]
     framework: ClassVar[str]
     needles: ClassVar[tuple[bytes, ...]]
     marks: ClassVar[tuple[bytes, ...]]
+    is_step_line: bool
 
     def read(self, line: Line) -> Iterable[Event]:
         """Events of one candidate line."""
@@ -77,13 +80,17 @@ class PatternReader:
 
     def __init__(self) -> None:
         self.wanted: Callable[[StepRecord], bool] = _always
-        self.found_start = False
+        self.is_step_line = False
 
     def read(self, line: Line) -> Iterator[Event]:
-        """Records of one line."""
+        """Yield the events of one candidate line."""
+        yield from self.records(line)
+
+    def records(self, line: Line) -> Iterator[StepRecord]:
+        """Yield the step records of one line."""
         text = line.text
         matches = list(self.start.finditer(text))
-        self.found_start = bool(matches)
+        self.is_step_line = bool(matches)
         for index, match in enumerate(matches):
             piece = text if len(matches) == 1 else text[match.start() : self._end(matches, index, text)]
             prefix = text[: match.start()] if index == 0 else ""

@@ -31,6 +31,7 @@ class ComposerReader:
     marks: ClassVar[tuple[bytes, ...]] = ()
 
     def __init__(self) -> None:
+        self.is_step_line = False
         self._record: StepRecord | None = None
         self._metrics: dict[str, float] = {}
 
@@ -47,11 +48,12 @@ class ComposerReader:
         elif _EVALUATION.search(line.text):
             yield from self.finish()
             yield Mark("evaluation")
+        self.is_step_line = header is not None or "Train " in line.text
         for metric in _METRIC.finditer(line.text):
             self._metrics[metric[1]] = parse_number(metric[2])
 
     def finish(self) -> Iterator[Event]:
-        """The record whose metrics are complete."""
+        """Yield the record whose metrics are complete."""
         record, metrics = self._record, self._metrics
         self._record, self._metrics = None, {}
         if record is None:

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 from surrogate.ingest.lines import Line
 from surrogate.ingest.numbers import parse_positive
 from surrogate.ingest.readers.base import Field, PatternReader, field
-from surrogate.ingest.records import Event, Mark, StepRecord
+from surrogate.ingest.records import Event, Mark
 from surrogate.units import GIB, KIB, TERA
 
 
@@ -39,7 +39,7 @@ class DeepSpeedReader(PatternReader):
     def read(self, line: Line) -> Iterator[Event]:
         """Step records and what interrupts them."""
         found = False
-        for record in super().read(line):
+        for record in self.records(line):
             found = True
             record.memory_kind, record.tag = "allocated", ""  # rank 0 prints
             yield record
@@ -74,7 +74,7 @@ class ColossalAIReader(PatternReader):
         self._count = 0
 
     def counters(self, match: re.Match[str]) -> tuple[int | None, int | None]:
-        """The counter of the line or of its progress bar."""
+        """Take the counter of the line or of its progress bar."""
         step = match["step"] or match["bar"]
         return int(step) if step else None, int(match["total"]) if match["total"] else None
 
@@ -83,7 +83,7 @@ class ColossalAIReader(PatternReader):
         memory = self._memory.search(line.text)
         if memory is not None:
             yield Mark("memory", str(parse_positive(memory[1]) * GIB / (KIB if memory[2] == "MB" else 1.0)))
-        for record in super().read(line):
+        for record in self.records(line):
             if record.step is None:
                 self._count += 1
                 record.step = self._count

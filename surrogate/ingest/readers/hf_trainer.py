@@ -43,6 +43,7 @@ class HFTrainerReader:
     marks: ClassVar[tuple[bytes, ...]] = (b"train_runtime", b"Total optimization steps", b"trainer.py")
 
     def __init__(self) -> None:
+        self.is_step_line = False
         self._total: int | None = None
         self._bars: dict[int, dict[int, float]] = {}
         self._eval_s = 0.0
@@ -50,18 +51,29 @@ class HFTrainerReader:
 
     def read(self, line: Line) -> Iterator[Event]:
         """Collect bars; emit a run's records at its summary."""
-        if (total := _TOTAL.search(line.text)) is not None:
+        self.is_step_line = False
+        for bar in _BAR.finditer(line.text):
+            self.is_step_line = True
+            self._take_bar(int(bar["step"]), int(bar["total"]), parse_duration(bar["elapsed"]))
+        if " = " in line.text:
+            yield from self._header(line.text)
+        if "_runtime" in line.text:
+            yield from self._runtimes(line.text)
+
+    def _header(self, text: str) -> Iterator[Event]:
+        """Batch sizes and the number of steps, printed before a run."""
+        if (total := _TOTAL.search(text)) is not None:
             yield from self._next_run()
             self._total = int(total[1].replace(",", ""))
-        for key, value in _HEADER.findall(line.text):
+        for key, value in _HEADER.findall(text):
             if key[:4] in _HEADER_KEYS:
                 yield Settings({_HEADER_KEYS[key[:4]]: value.replace(",", "")})
-        if (evaluation := _EVAL_RUNTIME.search(line.text)) is not None:
+
+    def _runtimes(self, text: str) -> Iterator[Event]:
+        if (evaluation := _EVAL_RUNTIME.search(text)) is not None:
             self._eval_s += parse_duration(evaluation[1])
-        for bar in _BAR.finditer(line.text):
-            self._take_bar(int(bar["step"]), int(bar["total"]), parse_duration(bar["elapsed"]))
-        if (runtime := _RUNTIME.search(line.text)) is not None and not self._reported:
-            yield from self._summary(parse_duration(runtime[1]), dict(_SUMMARY.findall(line.text)))
+        if (runtime := _RUNTIME.search(text)) is not None and not self._reported:
+            yield from self._summary(parse_duration(runtime[1]), dict(_SUMMARY.findall(text)))
 
     def _take_bar(self, step: int, total: int, elapsed_s: float) -> None:
         bars = self._bars.setdefault(total, {})

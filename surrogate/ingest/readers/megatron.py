@@ -51,7 +51,7 @@ class MegatronReader(PatternReader):
         """Step records, memory reports, evaluations and checkpoints of one line."""
         text = line.text
         if "time" in text and ("per iteration (" in text or "per_iteration" in text):
-            yield from (event for event in super().read(line) if self.is_timed(event))
+            yield from (record for record in self.records(line) if is_known(record.time_s))
         elif "max allocated:" in text:
             yield from self.memory(text)
         elif text.lstrip().startswith("validation loss at") or " validation loss at " in text:
@@ -62,11 +62,6 @@ class MegatronReader(PatternReader):
             keys = ("world_size", "data_parallel_size", "context_parallel_size", "tensor_model_parallel_size",
                     "pipeline_model_parallel_size")  # fmt: skip
             yield Settings({key: value for key, value in zip(keys, match.groups(), strict=True) if value})
-
-    @staticmethod
-    def is_timed(event: Event) -> bool:
-        """Whether a record kept its step time: cut lines lose it."""
-        return not isinstance(event, StepRecord) or is_known(event.time_s)
 
     def opening(self, piece: str, match: re.Match[str], prefix: str) -> StepRecord:
         """Read the step time too, whose unit is printed beside it."""
@@ -140,7 +135,7 @@ class GPTNeoXReader(MegatronReader):
             )
 
     def finish(self) -> Iterator[Event]:
-        """DeepSpeed's line when no Megatron line of the step follows."""
+        """Yield DeepSpeed's line when no Megatron line of the step follows."""
         if self._held is not None:
             yield self._held
         self._held = None
@@ -161,9 +156,7 @@ class MegatronBridgeReader(MegatronReader):
     framework = "megatron-bridge"
     needles: ClassVar[tuple[bytes, ...]] = (*MegatronReader.needles, b"Step Time :", b"Step Time:", b"you should see")
     marks: ClassVar[tuple[bytes, ...]] = (b"Step Time :", b"megatron.bridge", b"Megatron-Bridge", b"mtp_1 loss")
-    _step_time: Final = re.compile(
-        r"Step Time\s*:\s*([\d.]+)\s*(ms|s)\b.*?(?:utilization|MODEL_TFLOP/s/GPU)?:?\s*([\d.]+)\s*(?:MODEL_)?TFLOP/s/GPU"
-    )
+    _step_time: Final = re.compile(r"Step Time\s*:\s*([\d.]+)\s*(ms|s)\b[^|]*?([\d.]+)\s*(?:MODEL_)?TFLOP/s/GPU")
     _machine: Final = re.compile(r"With (\d+) ([A-Z]{1,2}\d{3})\b")
 
     def __init__(self) -> None:
@@ -202,7 +195,7 @@ class MegatronBridgeReader(MegatronReader):
             yield event
 
     def finish(self) -> Iterator[Event]:
-        """A held `Step Time` line that no iteration line followed."""
+        """Yield a held `Step Time` line that no iteration line followed."""
         if self._held is not None and not self._numbered:
             yield self._held
         self._held = None
@@ -246,7 +239,7 @@ class PrimusReader(MegatronReader):
             self._held = event
 
     def finish(self) -> Iterator[Event]:
-        """The record held back."""
+        """Yield the record held back."""
         if self._held is not None:
             yield self._held
         self._held = None

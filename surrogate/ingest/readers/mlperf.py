@@ -48,6 +48,7 @@ class MLPerfReader:
     marks: ClassVar[tuple[bytes, ...]] = (b":::MLLOG",)
 
     def __init__(self) -> None:
+        self.is_step_line = False
         self._batch = NAN
         self._seq = NAN
         self._steps = 0
@@ -58,8 +59,9 @@ class MLPerfReader:
 
     def read(self, line: Line) -> Iterator[Event]:
         """Events of the JSON objects of one line."""
-        script = _SCRIPT.search(line.text)
-        if script is not None and ":::MLLOG" not in line.text:
+        self.is_step_line = ":::MLLOG" in line.text
+        script = None if self.is_step_line else _SCRIPT.search(line.text)
+        if script is not None:
             yield Settings({"world_size": str(int(script[2]) * int(script[3])), "gpus_per_node": script[3],
                             "accelerator": script[1], "micro_batch_size": script[4]})  # fmt: skip
         for payload in _PAYLOAD.findall(line.text):

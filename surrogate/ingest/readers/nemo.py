@@ -47,10 +47,10 @@ class NemoReader(PatternReader):
         if "train_step_timing in s" not in line.text:
             yield Mark("checkpoint" if "heckpoint" in line.text else "evaluation")
             return
-        yield from (event for event in super().read(line) if isinstance(event, Mark) or is_known(event.time_s))
+        yield from (record for record in self.records(line) if is_known(record.time_s))
 
     def opening(self, piece: str, match: re.Match[str], prefix: str) -> StepRecord:
-        """Number the step: epochs restart the printed counter."""
+        """Read the record and number it: epochs restart the printed counter."""
         record = super().opening(piece, match, prefix)
         is_bar = match["epoch"] is None
         epoch = int(match["epoch1"] if is_bar else match["epoch"])
@@ -93,10 +93,10 @@ class MaxTextReader(PatternReader):
         if "completed step:" not in line.text:
             yield Mark("evaluation" if "eval" in line.text else "checkpoint")
             return
-        yield from super().read(line)
+        yield from self.records(line)
 
     def complete(self, record: StepRecord, piece: str, match: re.Match[str], prefix: str) -> None:
-        """Tokens of the batch over the time: with tokens per second and device they count the devices."""
+        """Add the tokens of the batch over the time: with tokens per second and device they count the devices."""
         super().complete(record, piece, match, prefix)
         weights = self._weights.search(piece)
         if weights is not None and is_known(record.time_s) and is_known(record.tokens_per_s_per_gpu):

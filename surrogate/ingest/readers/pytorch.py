@@ -47,10 +47,10 @@ class TorchtitanReader(PatternReader):
         elif "Saving" in line.text:
             yield Mark("checkpoint")
         else:
-            for event in super().read(line):
-                event.memory_kind = "reserved"
-                event.tag = ""  # ranks print the same step at the same second with the same loss
-                yield event
+            for record in self.records(line):
+                record.memory_kind = "reserved"
+                record.tag = ""  # ranks print the same step at the same second with the same loss
+                yield record
 
 
 class NanotronReader(PatternReader):
@@ -82,9 +82,9 @@ class NanotronReader(PatternReader):
         if "Saving checkpoint" in line.text:
             yield Mark("checkpoint")
             return
-        for event in super().read(line):
-            event.memory_kind = "reserved"
-            yield event
+        for record in self.records(line):
+            record.memory_kind = "reserved"
+            yield record
 
 
 class InternEvoReader(PatternReader):
@@ -108,7 +108,7 @@ class InternEvoReader(PatternReader):
         if "tgs" not in line.text:
             yield Mark("evaluation")
             return
-        yield from (event for event in super().read(line) if is_known(event.tokens_per_s_per_gpu))
+        yield from (record for record in self.records(line) if is_known(record.tokens_per_s_per_gpu))
 
     def complete(self, record: StepRecord, piece: str, match: re.Match[str], prefix: str) -> None:
         """Take the rate of this step; InternEvo prints windowed and whole-run averages beside it."""

@@ -51,11 +51,11 @@ class LitgptReader(PatternReader):
         elif "time:" not in line.text or not self.start.search(line.text):
             yield Mark("evaluation")
         else:
-            for record in super().read(line):
+            for record in self.records(line):
                 yield from self._iterations(record, bool(self._stepped.search(line.text)))
 
     def counters(self, match: re.Match[str]) -> tuple[int | None, int | None]:
-        """Both counters: `step` is the optimizer's, `total` carries the iteration for the grouping."""
+        """Take both counters: `step` is the optimizer's, `total` carries the iteration for the grouping."""
         count = match["count"] or match["number"]
         return int(count) if count else None, int(match["iteration"] or match["plain"])
 
@@ -87,7 +87,7 @@ class LitgptReader(PatternReader):
             yield record
 
     def _per_step(self, before: tuple[int, int] | None) -> float:
-        """Iterations per optimizer step by the counters of two `(step)` lines."""
+        """Divide iterations by optimizer steps between two `(step)` lines."""
         if before is None or self._before is None or self._before[1] <= before[1]:
             return NAN
         return (self._before[0] - before[0]) / (self._before[1] - before[1])
@@ -125,12 +125,12 @@ class NanoGPTReader(PatternReader):
             if "val" in line.text:
                 yield Mark("evaluation")
             return
-        for record in super().read(line):
+        for record in self.records(line):
             if is_known(record.time_s) or is_known(record.elapsed_s):
                 yield record
 
     def counters(self, match: re.Match[str]) -> tuple[int | None, int | None]:
-        """The counter of whichever style."""
+        """Take the counter of whichever style."""
         return int(match["iter"] or match["step"] or match["count"]), int(match["total"]) if match["total"] else None
 
     def complete(self, record: StepRecord, piece: str, match: re.Match[str], prefix: str) -> None:
