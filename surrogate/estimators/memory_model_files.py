@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -73,7 +74,8 @@ def read_memory_model(directory: Path) -> MemoryModelState:
     try:
         names = json.loads((directory / NAMES_FILE).read_text())
         _check_version(names, directory)
-        with np.load(directory / ARRAYS_FILE, allow_pickle=False) as stored:
+        content = io.BytesIO((directory / ARRAYS_FILE).read_bytes())
+        with np.load(content, allow_pickle=False) as stored:
             arrays = {name: stored[name].astype(np.float64) for name in stored.files}
         trees = OomTrees.from_bytes((directory / TREES_FILE).read_bytes()) if names["has_trees"] else None
         vocabulary = SiteVocabulary(names=tuple(tuple(names["levels"][level]) for level in LEVELS))
@@ -88,7 +90,7 @@ def read_memory_model(directory: Path) -> MemoryModelState:
             recalibration=tuple(names["recalibration"]),
             trees=trees,
         )
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise ModelDirectoryError(f"{directory}: the memory model cannot be read ({error}); train it again") from error
 
 

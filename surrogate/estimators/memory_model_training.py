@@ -55,15 +55,14 @@ def train_memory_model(
     best = int(np.argmax([_source_score(fit, rows, left) for fit, left in zip(fits, strangers, strict=True)]))
     posterior, stranger = fits[best], strangers[best]
     known = leave_out(posterior, rows.evidence, rows.group)
+    known_factor = _interval_factor(posterior, rows, known, np.ones(len(rows.source)))
+    stranger_factor = _interval_factor(posterior, rows, stranger, _equal_weights(rows))
     recalibration, trees = _fit_outcomes(posterior, rows, known, random_state)
     return MemoryModelState(
         item_scale=scales[best],
         vocabulary=vocabulary,
         posterior=posterior,
-        interval_factors=(
-            _interval_factor(posterior, rows, known, np.ones(len(rows.source))),
-            _interval_factor(posterior, rows, stranger, _equal_weights(rows)),
-        ),
+        interval_factors=(known_factor, max(known_factor, stranger_factor)),
         recalibration=recalibration,
         trees=trees,
     )

@@ -278,3 +278,25 @@ def test_higher_zero_stages_shrink_static_bytes(make_random_workload, seed) -> N
     static = [memory_at(replace(w, zero_stage=np.full(20, stage)), index).static_bytes for stage in range(4)]
     for lower, higher in zip(static[1:], static[:-1], strict=True):
         assert (lower <= higher * (1 + 1e-12)).all()
+
+
+ZERO_BUBBLE_SHAPES = {
+    "1.5B": {"num_layers": 22.0, "hidden_size": 2304.0, "num_heads": 24.0, "pp": 8.0, "micro_batch_size": 6.0},
+    "6.2B": {"num_layers": 30.0, "hidden_size": 4096.0, "num_heads": 32.0, "pp": 8.0, "micro_batch_size": 3.0},
+    "14.6B": {"num_layers": 46.0, "hidden_size": 5120.0, "num_heads": 40.0, "pp": 16.0, "micro_batch_size": 1.0},
+    "28.3B": {"num_layers": 62.0, "hidden_size": 6144.0, "num_heads": 48.0, "pp": 32.0, "micro_batch_size": 1.0},
+}
+ZERO_BUBBLE_PEAKS_GIB = {
+    Schedule.ONE_F_ONE_B: (30, 39, 32, 43),
+    Schedule.ZB_H1: (32, 42, 33, 44),
+    Schedule.ZB_H2: (59, 70, 51, 74),
+}
+
+
+@pytest.mark.parametrize("schedule", ZERO_BUBBLE_PEAKS_GIB, ids=lambda code: f"arXiv 2401.10241 table 4 {code.name}")
+@pytest.mark.parametrize("model", ZERO_BUBBLE_SHAPES)
+def test_peaks_match_zero_bubble_table_4(make_workload, schedule, model) -> None:
+    shape = ZERO_BUBBLE_SHAPES[model]
+    w = gpt(make_workload, shape | {"tp": 1.0}, seq_len=1024.0, schedule=int(schedule), vocab_size=50304.0)
+    published = ZERO_BUBBLE_PEAKS_GIB[schedule][list(ZERO_BUBBLE_SHAPES).index(model)]
+    assert peak_memory(w).reserved_bytes[0] / GIB == pytest.approx(published, rel=0.08)
