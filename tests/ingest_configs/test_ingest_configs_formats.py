@@ -92,6 +92,39 @@ def test_a_script_is_never_executed(tmp_path: object) -> None:
         open(target)
 
 
+def test_flags_before_variables_that_nobody_sets_are_still_given() -> None:
+    text = (
+        'RUN="t.py --num-layers 2 --hidden-size 64 --num-attention-heads 4 ${EXTRA} --seq-length 8 --bf16 ${LOAD}"\n'
+        'RUN="$RUN --use-distributed-optimizer $SP --recompute-granularity selective --recompute-modules mlp $MORE"\n'
+        "eval ${RUN} | tee log.txt\n"
+    )
+    values = read(text).values
+    assert (values["precision"], values["zero_stage"], values["num_heads"]) == ("bf16", 1, 4)
+    assert values["recompute_modules"] == "mlp"
+
+
+ARGS = "--num-layers $L --hidden-size 64 --num-attention-heads 4 --seq-length 8 --bf16"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"export L=3\nsrun -N 2 bash -lc 'M=4; torchrun --nnodes 2 --nproc_per_node $M t.py {ARGS}' > log\n",
+        f"L=3\nread -r -d '' CMD <<EOF\ntorchrun --nnodes 2 --nproc_per_node 4 t.py {ARGS}\nEOF\nsrun bash -c \"$CMD\"\n",
+        f"L=3\nCMD=$(cat <<EOF\ntorchrun --nnodes 2 --nproc_per_node 4 t.py\n {ARGS}\nEOF\n)\neval $CMD\n",
+        f'let L=1+2\nfor a in "$@"; do L=9; done\ntorchrun --nnodes 2 --nproc_per_node 4 t.py {ARGS}\n',
+        f"L=3; H=(a b)\ntorchrun --nnodes ${{#H[@]}} --nproc_per_node $(expr 2 + 2) t.py {ARGS} --host $(hostname -s | head -1)\n",
+        f"L=3\ndeepspeed --num_nodes 2 --num_gpus 4 t.py \\\r\n  {ARGS}\r\n",
+    ],
+    ids=["bash -c", "read", "cat", "let", "lengths", "crlf"],
+)
+def test_ways_to_issue_the_command(text: str) -> None:
+    report = read(text)
+    values = report.values
+    assert (values["num_layers"], values["num_gpus"], values["precision"]) == (3, 8, "bf16")
+    assert not report.notes
+
+
 def test_undecidable_branch_leaves_its_arguments_out_and_says_so() -> None:
     text = "ARGS='--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 8'\n" + (
         'if nvidia-smi | grep -q H100; then ARGS="$ARGS --bf16 --fp8-format hybrid"; GPUS=8; else GPUS=4; fi\n'

@@ -67,8 +67,9 @@ class Arguments:
     def items(self, name: str) -> list[str]:
         """Return an argument with several values as a list of names (`['mlp', 'norm']`, `mlp norm`, a YAML list)."""
         value = self._values.get(name)
-        text = " ".join(map(str, value)) if isinstance(value, list) else (as_text(value) or "")
-        return [] if OPEN in text or value is True else _LIST_ITEM.findall(text)
+        parts = value if isinstance(value, list) else [as_text(value) or ""]
+        text = " ".join(str(part) for part in parts if OPEN not in str(part))
+        return [] if value is True else _LIST_ITEM.findall(text)
 
 
 def normal_name(name: str) -> str:
@@ -124,4 +125,5 @@ def _until_end(words: list[str]) -> list[str]:
 def _unwrapped(values: list[str]) -> ArgumentValue:
     if not values:
         return True
-    return values[0] if len(values) == 1 else values
+    is_open = OPEN in values[0]  # `--bf16 $EXTRA`: a bare flag before a variable that nobody sets, or a value
+    return values[0] if len(values) == 1 and not is_open else values

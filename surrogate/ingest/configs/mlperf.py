@@ -98,7 +98,7 @@ def _read_model(draft: Draft, variables: Mapping[str, str | None], path: str) ->
     size = _first(variables, "MODEL_SIZE", "SIZE")
     if size is None and not _OTHER_TASK.search(path):
         found = _SIZE.search(path)
-        size = f"{found.group(1)}b" if found else None
+        size = f"{found.group(1)}b" if found else "175b" if "gpt3" in path.lower() else None
     shape = None if size is None or _OTHER_TASK.search(path) else mlperf_model(size)
     for column, value in (shape or {}).items():
         draft.put(column, value)

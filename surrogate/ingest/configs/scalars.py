@@ -17,6 +17,9 @@ OPEN: Final = "\ue000"
 CLOSE: Final = "\ue001"
 _MARKER: Final = re.compile(f"{OPEN}(!?)([^{OPEN}{CLOSE}]*){CLOSE}")
 _BLANK: Final = re.compile(r"\s+")
+_NOT_PLAIN: Final = re.compile(r"[^\w./:=,+*%|-]")
+"""What would be read again as shell syntax inside a marker."""
+
 _VISIBLE_BLANK: Final = "\u2423"
 """Stands for a space inside a marker, so that splitting text into words never cuts one."""
 
@@ -34,8 +37,8 @@ def unset(name: str) -> str:
 
 def opaque(what: str) -> str:
     """Return the marker of a value that only running the file could tell."""
-    clean = _BLANK.sub(_VISIBLE_BLANK, what.replace(OPEN, "").replace(CLOSE, "").strip())
-    return f"{OPEN}!{clean[:60]}{CLOSE}"
+    clean = _NOT_PLAIN.sub(" ", what).strip()
+    return f"{OPEN}!{_BLANK.sub(_VISIBLE_BLANK, clean[:60])}{CLOSE}"
 
 
 def marked_name(text: str) -> str | None:

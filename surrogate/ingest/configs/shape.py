@@ -14,7 +14,8 @@ _STAGE_REPEAT: Final = re.compile(r"\(([^()]*)\)\*(\d{1,4})")
 def complete_attention(draft: Draft) -> None:
     """Fill `num_kv_heads`, `head_dim` and `attention` from what is known.
 
-    Without grouped queries each head has its own keys and values; without a head width it is hidden / heads.
+    Without grouped queries each head has its own keys and values; without a head width it is hidden / heads, in latent
+    attention the query-key width with and without rotary position together.
     """
     hidden, heads = draft.integer("hidden_size"), draft.integer("num_heads")
     is_latent = draft.values.get("attention") == "mla" or "kv_lora_rank" in draft.values
@@ -24,6 +25,8 @@ def complete_attention(draft: Draft) -> None:
             draft.default("head_dim", hidden // heads)
     if is_latent:
         draft.put("attention", "mla")
+        nope, rope = draft.integer("qk_nope_head_dim"), draft.integer("qk_rope_head_dim")
+        draft.put("head_dim", nope + rope if nope and rope else None)
     elif heads and (groups := draft.integer("num_kv_heads")):
         draft.put("attention", "mha" if groups == heads else "mqa" if groups == 1 else "gqa")
 

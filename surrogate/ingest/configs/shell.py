@@ -13,12 +13,15 @@ from typing import Final
 
 from surrogate.ingest.configs.scalars import opaque
 from surrogate.ingest.configs.shell_expand import Content, Environment, is_known, matches
-from surrogate.ingest.configs.shell_lexer import HEREDOC, Heredoc, Word, extract_heredocs, tokenize, word_parts
+from surrogate.ingest.configs.shell_lexer import HEREDOC, Word, extract_heredocs, tokenize
 from surrogate.ingest.configs.shell_parser import Body, Case, Chain, For, Function, If, Node, Simple, Test, While, parse
 from surrogate.ingest.configs.shell_test import both, decide, either
 
 _ASSIGN: Final = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
 _DECLARERS: Final = frozenset({"export", "declare", "local", "readonly", "typeset", "env"})
+_SHELLS: Final = frozenset({"bash", "sh", "/bin/bash", "/bin/sh", "zsh"})
+_BROKEN_LINE: Final = re.compile(r"\n(?=\s*--)")  # no command starts with two dashes
+_RUNS_TEXT: Final = re.compile(r"-[a-z]*c")
 _MAX_STEPS: Final = 20_000
 _MAX_CALLS: Final = 12
 _MAX_SOURCES: Final = 20
@@ -70,13 +73,12 @@ class _Follower:
         self.reading, self.source_reader = reading, source_reader
         self.environment = reading.environment
         self.functions: dict[str, Body] = {}
-        self.heredocs: list[Heredoc] = []
         self.steps = self.calls = self.sources = 0
 
     def follow(self, text: str) -> None:
         stripped, heredocs = extract_heredocs(text)
-        offset = len(self.heredocs)
-        self.heredocs += heredocs
+        offset = len(self.environment.heredocs)
+        self.environment.heredocs += heredocs
         if offset:
             stripped = re.sub(f"{HEREDOC}(\\d+)", lambda found: f"{HEREDOC}{int(found.group(1)) + offset}", stripped)
         self._run(parse(tokenize(stripped)))
@@ -174,7 +176,7 @@ class _Follower:
 
     def _for(self, node: For) -> None:
         items = [item for word in node.words for item in self.environment.fields(word)]
-        if not node.words:
+        if not items:
             return
         if node.name:
             value = items[0] if len(items) == 1 else opaque(f"{node.name}, looped over {' '.join(items)[:40]}")
@@ -209,8 +211,8 @@ class _Follower:
         words = self._assign_leading(node.words)
         if not words:
             return True
-        if node.heredoc is not None and node.target is not None and node.heredoc < len(self.heredocs):
-            self.reading.files[self.environment.text(node.target)] = self._heredoc_text(self.heredocs[node.heredoc])
+        if node.heredoc is not None and node.heredoc < len(self.environment.heredocs):
+            self._take_heredoc(node, words)
         argv = [field for word in words for field in self.environment.fields(word)]
         if not argv:
             return None
@@ -233,26 +235,50 @@ class _Follower:
         self.environment.assign(name, value, append=bool(append))
         return True
 
-    def _heredoc_text(self, heredoc: Heredoc) -> str:
-        return self.environment.text(word_parts(heredoc.body)) if heredoc.expand else heredoc.body
+    def _take_heredoc(self, node: Simple, words: Sequence[Word]) -> None:
+        text = self.environment.heredoc_text(node.heredoc or 0)
+        if node.target is not None:
+            self.reading.files[self.environment.text(node.target)] = text
+        elif self.environment.text(words[0]) == "read":
+            self.environment.assign(self.environment.text(words[-1]), text)
 
     def _command(self, argv: list[str], words: Sequence[Word]) -> bool | None:
         name = argv[0]
+        if name in ("[", "test", "true", ":", "false"):
+            items = [self.environment.text(word) for word in words[1:]]
+            return name != "false" if name in ("true", ":", "false") else decide(items[:-1] if name == "[" else items)
         if name in _DECLARERS:
             for word in words[1:]:
                 self._assign(word)
-        elif name == "unset":
-            for variable in argv[1:]:
-                self.environment.variables.pop(variable, None)
         elif name in ("source", ".") and len(argv) > 1:
             self._source(argv[1])
         elif name in self.functions:
             self._call(argv)
-        elif name in ("[", "test", "true", ":", "false"):
-            items = [self.environment.text(word) for word in words[1:]]
-            return name != "false" if name in ("true", ":", "false") else decide(items[:-1] if name == "[" else items)
-        self.reading.commands.append(argv)
+        else:
+            self._set_by_builtin(argv)
+        self.reading.commands.append(self._without_inner_script(argv))
         return None
+
+    def _set_by_builtin(self, argv: list[str]) -> None:
+        for argument in argv[1:]:
+            if argv[0] == "let":
+                self._arithmetic(argument)
+            elif argv[0] == "unset":
+                self.environment.variables.pop(argument, None)
+
+    def _without_inner_script(self, argv: list[str]) -> list[str]:
+        """Follow the script inside `eval ...` or `bash -c '...'`; return the command without it."""
+        shell = next((i for i, word in enumerate(argv[:-2]) if word in _SHELLS and argv[i + 1].startswith("-")), None)
+        start = 1 if argv[0] == "eval" else None
+        if shell is not None:
+            start = next((i + 1 for i in range(shell + 1, len(argv) - 1) if _RUNS_TEXT.fullmatch(argv[i])), None)
+        if start is None or self.calls >= _MAX_CALLS:
+            return argv
+        self.calls += 1
+        inner = " ".join(argv[start:]) if shell is None else argv[start]
+        self.follow(_BROKEN_LINE.sub(" ", inner))
+        self.calls -= 1
+        return argv[:start]
 
     def _call(self, argv: list[str]) -> None:
         if self.calls >= _MAX_CALLS:

@@ -13,7 +13,7 @@ from typing import Final
 
 from surrogate.ingest.configs.arithmetic import evaluate
 from surrogate.ingest.configs.scalars import OPEN, has_opaque, marked_name, opaque, unset, without_unset
-from surrogate.ingest.configs.shell_lexer import Part, Word, tokenize, word_parts
+from surrogate.ingest.configs.shell_lexer import HEREDOC, Heredoc, Part, Word, tokenize, word_parts
 
 Content = str | list[str]
 _MAX_TEXT: Final = 200_000
@@ -21,6 +21,7 @@ _MAX_FIELDS: Final = 20_000
 _MAX_DEPTH: Final = 12
 _BRACES: Final = re.compile(r"([#!]?)([A-Za-z_]\w*|[@*#?0-9])(?:\[([^\]]*)\])?(.*)", re.DOTALL)
 _DEFAULT: Final = re.compile(r"(:?)([-=+?])(.*)", re.DOTALL)
+_CAT_HEREDOC: Final = re.compile(rf"\s*cat\s*<<{HEREDOC}(\d{{1,6}})\s*")
 _OWN_FOLDER: Final = re.compile(r"dirname\b.*(BASH_SOURCE|\$0|\$\{0\})", re.DOTALL)
 _OWN_NAME: Final = re.compile(r"basename\b.*(BASH_SOURCE|\$0|\$\{0\})", re.DOTALL)
 
@@ -40,9 +41,15 @@ class Environment:
     variables: dict[str, Content] = field(default_factory=dict)
     script: str = "script.sh"
     defaults_used: dict[str, str] = field(default_factory=dict)
+    heredocs: list[Heredoc] = field(default_factory=list)
     budget: int = 20_000_000
     """Characters that may still be produced; keeps a hostile script from growing without end."""
     depth: int = 0
+
+    def heredoc_text(self, number: int) -> str:
+        """Return the text of a here-document, its variables expanded unless its mark was quoted."""
+        heredoc = self.heredocs[number]
+        return self.text(word_parts(heredoc.body)) if heredoc.expand and self.depth < _MAX_DEPTH else heredoc.body
 
     def assign(self, name: str, value: Content, *, append: bool = False) -> None:
         """Set or extend a variable; too large a value becomes a marker."""
@@ -62,8 +69,10 @@ class Environment:
         """Return the words that one word becomes: unquoted expansions are split at white space."""
         out: list[str] = []
         current: str | None = None
+        is_empty_list = False
         for part in word:
             items = self._items(part)
+            is_empty_list |= not items
             if part.kind == "text" or part.quoted:
                 current = _glue(out, current, items)
             else:
@@ -71,7 +80,7 @@ class Environment:
             self.budget -= len(current or "") + 1
             if self.budget < 0 or len(out) > _MAX_FIELDS or len(current or "") > _MAX_TEXT:
                 return [*out[:_MAX_FIELDS], opaque("an expansion too long to follow")]
-        return out if current is None else [*out, current]
+        return out if current is None or (is_empty_list and not current) else [*out, current]
 
     def text(self, word: Word) -> str:
         """Return a word as one text, without splitting."""
@@ -106,7 +115,8 @@ class Environment:
             return [self.number(part.text)]
         if part.kind == "command":
             return [self._substitution(part.text)]
-        return self._variable(part.text)
+        items = self._variable(part.text)
+        return [" ".join(items)] if part.quoted and part.text.endswith(("[*]", "*")) else items
 
     def _variable(self, text: str) -> list[str]:
         found = _BRACES.fullmatch(text)
@@ -169,6 +179,9 @@ class Environment:
             return posixpath.dirname(self.script) or "."
         if _OWN_NAME.search(command):
             return posixpath.splitext(posixpath.basename(self.script))[0].removeprefix("config_")
+        heredoc = _CAT_HEREDOC.fullmatch(command)
+        if heredoc and int(heredoc.group(1)) < len(self.heredocs):
+            return self.heredoc_text(int(heredoc.group(1)))
         words = command.split(maxsplit=1)
         if words and words[0] == "expr" and len(words) == 2:
             return self.number(words[1].replace("\\", ""))
