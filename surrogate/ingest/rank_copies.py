@@ -45,15 +45,16 @@ def _same_block(run: RunLogData, other: RunLogData) -> bool:
 
 
 def _is_same_print(one: StepRecord, two: StepRecord) -> bool:
-    """Equal up to the last digits: two ranks' clocks agree, two runs' do not."""
-    if one.tag != two.tag and is_known(one.clock_s) and is_known(two.clock_s):
+    """Whether two records are one step: clocks of two ranks agree, those of two runs do not."""
+    if is_known(one.clock_s) and is_known(two.clock_s):
         return abs(one.clock_s - two.clock_s) < 1.0 and is_copy(one, two)
     if one.loss != two.loss:
         return False
     if is_known(one.elapsed_s) and is_known(two.elapsed_s):
         return abs(one.elapsed_s - two.elapsed_s) <= 1.0
-    clocks = abs(one.clock_s - two.clock_s) < 1.0
-    return clocks and is_copy(one, two)
+    if one.tag and two.tag and one.tag != two.tag:
+        return is_copy(one, two)
+    return one.time_s == two.time_s and is_copy(one, two)
 
 
 def merge_rank_blocks(runs: list[RunLogData]) -> list[RunLogData]:

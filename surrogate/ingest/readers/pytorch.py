@@ -30,7 +30,7 @@ class TorchtitanReader(PatternReader):
         b"Saving the checkpoint",
         b"Saving a",
     )
-    start = re.compile(r"(?<!validate )\bstep:\s*(?P<step>\d+)\b(?=.*?\b[tw]ps:)")
+    start = re.compile(r"(?<!validate )step:\s*(?P<step>\d+)\b(?=.*?[tw]ps:)")  # no \b: colour codes end in "m"
     loss = re.compile(r"loss:\s*([\d.naif-]+)")
     fields: ClassVar[dict[str, Field]] = {
         "tokens_per_s_per_gpu": field(r"\b[tw]ps:\s*([\d,.]+)(?=\s)"),
