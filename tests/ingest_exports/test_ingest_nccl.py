@@ -99,10 +99,9 @@ def test_the_fit_returns_what_was_put_in(latency_s: float, bandwidth: float, nam
     (fit,) = calibrate_network(parse_nccl_tests(output(latency_s, bandwidth, name=name)))
     assert fit.latency_s == pytest.approx(latency_s, rel=0.02)
     assert fit.bandwidth_bytes_per_s == pytest.approx(bandwidth, rel=0.02)
-    latency, rate = fit.coefficients()
-    assert latency.mean == pytest.approx(math.log(fit.latency_s))
-    assert 0.02 <= latency.sd < 0.2 and 0.02 <= rate.sd < 0.2
-    assert rate.name == f"{name}.inter-node.bandwidth_bytes_per_s"
+    assert fit.latency_log_mean == pytest.approx(math.log(fit.latency_s))
+    assert 0.02 <= fit.latency_log_sd < 0.2 and 0.02 <= fit.bandwidth_log_sd < 0.2
+    assert fit.scope == "inter-node"
 
 
 def test_outliers_do_not_move_the_fit() -> None:

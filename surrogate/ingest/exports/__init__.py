@@ -8,8 +8,10 @@ from surrogate.ingest.exports.matmul_fit import MatmulCalibration, calibrate_mat
 from surrogate.ingest.exports.nccl import CollectiveMeasurement, parse_nccl_tests, read_nccl_tests
 from surrogate.ingest.exports.nccl_fit import NetworkCalibration, calibrate_network, traffic_factor
 from surrogate.ingest.exports.runs import read_history
+from surrogate.ingest.exports.site_coefficients import TRANSFER_LOG_SD, matmul_coefficients, network_coefficients
 
 __all__ = [
+    "TRANSFER_LOG_SD",
     "CollectiveMeasurement",
     "ExportKind",
     "LogCoefficient",
@@ -21,6 +23,8 @@ __all__ = [
     "calibrate_network",
     "detect_export",
     "fit_matmul",
+    "matmul_coefficients",
+    "network_coefficients",
     "parse_matmul",
     "parse_nccl_tests",
     "read_histories",

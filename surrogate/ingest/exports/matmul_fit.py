@@ -18,7 +18,7 @@ import numpy as np
 
 from surrogate.catalog import dense_peak_flops_per_s
 from surrogate.errors import InputError
-from surrogate.ingest.exports.calibration import LARGEST_LOG_SD, FloatArray, LogCoefficient, fit_logs
+from surrogate.ingest.exports.calibration import LARGEST_LOG_SD, FloatArray, fit_logs
 from surrogate.ingest.exports.matmul import MatmulMeasurement
 
 _FEWEST_SHAPES: Final = 3
@@ -68,13 +68,6 @@ class MatmulCalibration:
     def efficiency(self, flops: float) -> float:
         """Return the expected fraction of the dense peak for a product of `flops` operations."""
         return self.max_efficiency * flops / (flops + self.half_flops)
-
-    def coefficients(self) -> tuple[LogCoefficient, LogCoefficient]:
-        """Return both parameters as (name, mean, sd) of natural logarithms."""
-        return (
-            LogCoefficient(f"matmul.{self.precision}.max_efficiency", self.efficiency_log_mean, self.efficiency_log_sd),
-            LogCoefficient(f"matmul.{self.precision}.half_flops", self.half_flops_log_mean, self.half_flops_log_sd),
-        )
 
 
 def calibrate_matmul(

@@ -18,7 +18,7 @@ from typing import Final, Literal
 import numpy as np
 
 from surrogate.errors import InputError
-from surrogate.ingest.exports.calibration import LARGEST_LOG_SD, FloatArray, LogCoefficient, fit_logs
+from surrogate.ingest.exports.calibration import LARGEST_LOG_SD, FloatArray, fit_logs
 from surrogate.ingest.exports.nccl import CollectiveMeasurement
 
 Scope = Literal["intra-node", "inter-node", "unknown"]
@@ -76,14 +76,6 @@ class NetworkCalibration:
         if self.num_nodes is None:
             return "unknown"
         return "intra-node" if self.num_nodes == 1 else "inter-node"
-
-    def coefficients(self) -> tuple[LogCoefficient, LogCoefficient]:
-        """Return latency and bandwidth as (name, mean, sd) of natural logarithms."""
-        stem = f"{self.collective}.{self.scope}"
-        return (
-            LogCoefficient(f"{stem}.latency_s", self.latency_log_mean, self.latency_log_sd),
-            LogCoefficient(f"{stem}.bandwidth_bytes_per_s", self.bandwidth_log_mean, self.bandwidth_log_sd),
-        )
 
 
 def calibrate_network(measurements: Iterable[CollectiveMeasurement]) -> tuple[NetworkCalibration, ...]:
