@@ -227,7 +227,7 @@ def test_conditions_are_total(items: list[str]) -> None:
         "{" * 5000,
         "[" * 5000,
         "a: &a [x,x,x,x,x,x,x,x,x]\n"
-        + "".join(f"{c}: &{c} [{','.join(['*' + p] * 9)}]\n" for p, c in zip("abcdefgh", "bcdefghi")),
+        + "".join(f"{c}: &{c} [{','.join(['*' + p] * 9)}]\n" for p, c in zip("abcdefgh", "bcdefghi", strict=True)),
         '{"a":' * 3000 + "1" + "}" * 3000,
         "x = " + "[" * 3000 + "]" * 3000,
         "num_layers " + "." * 400_000,

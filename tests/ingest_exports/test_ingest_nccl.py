@@ -48,7 +48,8 @@ def test_a_line_is_two_measurements_in_si_units() -> None:
         HEADER
         + "#  Rank  0 Group  0 Pid 1 on a device 0 [0x0] H100\n#  Rank  1 Group  0 Pid 2 on b device 0 [0x0] H100\n"
         + COLUMNS
-        + "  1073741824     268435456     float     sum      -1  6669.78  160.99  301.85       0  6678.26  160.78  301.47  N/A\n"
+        + "  1073741824     268435456     float     sum      -1"
+        + "  6669.78  160.99  301.85       0  6678.26  160.78  301.47  N/A\n"
     )
     out, in_place = parse_nccl_tests("mpirun ./all_reduce_perf -b 1G -e 1G\n" + text)
     assert (out.collective, out.message_bytes, out.num_ranks, out.num_nodes) == ("all_reduce", 2**30, 2, 2)
@@ -60,9 +61,11 @@ def test_a_line_is_two_measurements_in_si_units() -> None:
 
 def test_older_columns_without_root_and_launcher_prefixes() -> None:
     text = (
-        "[1,0]<stdout>:# nThread 1 nGpus 8 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 20 validation: 1\n"
-        "[1,0]<stdout>:#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n"
-        "[1,0]<stdout>:    33554432       8388608   float     sum    425.1   78.93  138.13  1e-07    424.0   79.14  138.49  0e+00\n"
+        "[1,0]<stdout>:# nThread 1 nGpus 8 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 20\n"
+        "[1,0]<stdout>:#       size         count    type   redop"
+        "     time   algbw   busbw  error     time   algbw   busbw  error\n"
+        "[1,0]<stdout>:    33554432       8388608   float     sum"
+        "    425.1   78.93  138.13  1e-07    424.0   79.14  138.49  0e+00\n"
     )
     one = parse_nccl_tests(text)
     assert [round(m.time_s * 1e6, 1) for m in one] == [425.1, 424.0]

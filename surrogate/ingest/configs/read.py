@@ -122,8 +122,14 @@ def load_tree(text: str) -> Tree | None:
         except (ValueError, yaml.YAMLError, RecursionError, TypeError, AttributeError, OverflowError):
             continue
         if isinstance(loaded, dict):
-            return {str(key): value for key, value in loaded.items()}
+            return _bare({str(key): value for key, value in loaded.items()})
     return None
+
+
+def _bare(tree: Tree) -> Tree:
+    """Return a W&B run's `config.yaml`, where each setting is `{desc: ..., value: ...}`, as plain settings."""
+    wrapped = {key: value["value"] for key, value in tree.items() if isinstance(value, dict) and "value" in value}
+    return wrapped if len(wrapped) >= 3 and len(wrapped) >= len(tree) - 2 else tree
 
 
 def detect_format(text: str, tree: Tree | None, path: str = "config") -> str | None:
