@@ -23,10 +23,21 @@ PARTS: Final = (
     ("idle", "idle_s", "#d9d9d9"),
 )
 _COLOURS: Final = {
-    "host": "#8c8c8c", "communication": "#d1793b", "matmul": "#2f6f9f", "attention": "#4c9f70",
-    "convolution": "#355f8d", "norm": "#9c6fb0", "softmax": "#b07aa1", "embedding": "#c9a227", "optimizer": "#b5495b", "reduction": "#6b8e9e",
-    "elementwise": "#59a5a5", "copy": "#a0a060", "memset": "#c0c090", "other": "#bbbbbb",
-}  # fmt: skip
+    "host": "#8c8c8c",
+    "communication": "#d1793b",
+    "matmul": "#2f6f9f",
+    "attention": "#4c9f70",
+    "convolution": "#355f8d",
+    "norm": "#9c6fb0",
+    "softmax": "#b07aa1",
+    "embedding": "#c9a227",
+    "optimizer": "#b5495b",
+    "reduction": "#6b8e9e",
+    "elementwise": "#59a5a5",
+    "copy": "#a0a060",
+    "memset": "#c0c090",
+}
+_OTHER_COLOUR: Final = "#bbbbbb"
 _STYLE: Final = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2rem auto;padding:0 1rem;color:#222}"
     "table{border-collapse:collapse;margin:1rem 0}"
@@ -110,7 +121,7 @@ def path_figure(path: Sequence[PathPart]) -> go.Figure:
             text=[part.name[:80] for part in own],
             textposition="none",
             hovertemplate="%{text}<br>%{x:.3f} ms from %{base:.3f} ms<extra></extra>",
-            marker={"color": _COLOURS.get(kind, "#bbbbbb"), "line": {"width": 0}},
+            marker={"color": _COLOURS.get(kind, _OTHER_COLOUR), "line": {"width": 0}},
         )
     lanes = len({(part.rank, part.lane) for part in drawn})
     left_out = f" · {len(path) - len(drawn)} shortest parts not drawn" if len(drawn) < len(path) else ""

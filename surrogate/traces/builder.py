@@ -135,8 +135,9 @@ class TraceBuilder:
         for index, kind in enumerate(kinds):
             args = arguments[index]
             if kind == EventKind.OPERATOR:
-                if events[index].get("name") in _WITH_METADATA:
-                    flops[index] = operator_flops(events[index]["name"], args)
+                name = events[index].get("name")
+                if isinstance(name, str) and name in _WITH_METADATA:
+                    flops[index] = operator_flops(name, args)
                     self._keep_collective(self._num_rows + index, args)
             elif kind == EventKind.SYNC:
                 self._syncs[self._num_rows + index] = read_sync(args)

@@ -25,7 +25,7 @@ from surrogate.traces.replay import is_steady, steady_mean_s
 from surrogate.units import GIB, GIGA, MIB
 
 MIN_SAMPLES: Final = 3
-MIN_LOG_SD: Final = 0.05
+MIN_LOG_SD: Final = 0.1
 """One trace is one machine, one day: a narrower prior would claim more than that."""
 MIN_MESSAGE_BYTES: Final = MIB
 """Smaller messages measure latency."""
@@ -157,10 +157,12 @@ def find_accelerator(info: TraceInfo) -> Accelerator | None:
     return None
 
 
-def _prior(logs: FloatArray, weights: FloatArray | None = None) -> Prior:
-    mean = float(np.average(logs, weights=weights))
-    spread = float(np.sqrt(np.average((logs - mean) ** 2, weights=weights)))
-    return Prior(mean, max(spread, MIN_LOG_SD), len(logs))
+def _prior(logs: FloatArray) -> Prior:
+    return Prior(float(np.mean(logs)), _with_floor(float(np.std(logs))), len(logs))
+
+
+def _with_floor(spread: float) -> float:
+    return math.hypot(spread, MIN_LOG_SD)
 
 
 def _large_product_ratios(products: Sequence[MatrixProduct], number_format: str, peak: float | None) -> FloatArray:
@@ -187,7 +189,7 @@ def _half_size_gflop(products: Sequence[MatrixProduct]) -> Prior | None:
     if fixed_s <= 0 or slope_s <= 0:
         return None
     residual = time_s / (fixed_s + slope_s * flops / scale) - 1.0
-    return Prior(math.log(fixed_s / slope_s * scale / GIGA), max(float(np.std(residual)), MIN_LOG_SD), len(products))
+    return Prior(math.log(fixed_s / slope_s * scale / GIGA), _with_floor(float(np.std(residual))), len(products))
 
 
 def _collective_ratios(trace: Trace, device: Accelerator) -> dict[str, FloatArray]:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from surrogate.traces.columns import ABSENT, BoolArray, IntArray, Trace
+from surrogate.traces.columns import ABSENT, IntArray, Trace
 from surrogate.traces.graph import Dependency, Edges, stack_edges
 from surrogate.traces.waits import DeviceTasks, stream_waits
 
@@ -46,6 +46,16 @@ class _Latencies(NamedTuple):
     launch_most: int
     queued_gap: int
 
+    @classmethod
+    def of(cls, latency: IntArray, gap: IntArray) -> _Latencies:
+        """Summarise the latencies on idle streams and the gaps behind a task of the same stream."""
+        latency, gap = latency[latency >= 0], gap[gap >= 0]
+        return cls(
+            launch=int(np.median(latency)) if len(latency) else 0,
+            launch_most=int(np.quantile(latency, LATENCY_QUANTILE)) if len(latency) else 0,
+            queued_gap=int(np.median(gap)) if len(gap) else 0,
+        )
+
 
 def device_order(trace: Trace, tasks: DeviceTasks) -> DeviceOrder:
     """Derive the dependencies among the device tasks of one rank."""
@@ -59,7 +69,8 @@ def device_order(trace: Trace, tasks: DeviceTasks) -> DeviceOrder:
     np.maximum.at(waited_ns, target, tasks.end_ns[source])
     gap, latency = tasks.start_ns - before_end, tasks.start_ns - tasks.launch_ns
     queued = in_graph | (np.maximum(before_end, waited_ns) > tasks.launch_ns)
-    usual = _latencies(gap, latency, has_launch, queued & ~is_first)
+    behind_stream = ~is_first & (before_end > np.maximum(tasks.launch_ns, waited_ns))
+    usual = _Latencies.of(latency[has_launch & ~queued], gap[has_launch & behind_stream])
 
     # Inside a CUDA graph, and where no launch is recorded, the gap is all that is known of the dependency.
     stream_lag = np.where(in_graph | ~has_launch, gap, np.minimum(gap, usual.queued_gap))
@@ -112,16 +123,6 @@ def _graph_crossings(tasks: DeviceTasks) -> list[tuple[int, int]]:
             if len(ended) and tasks.stream[last := int(ended[np.argmax(tasks.end_ns[ended])])] != tasks.stream[task]:
                 pairs.append((last, task))
     return pairs
-
-
-def _latencies(gap: IntArray, latency: IntArray, has_launch: BoolArray, queued: BoolArray) -> _Latencies:
-    on_idle = latency[has_launch & ~queued & (latency >= 0)]
-    between = gap[has_launch & queued & (gap >= 0)]
-    return _Latencies(
-        launch=int(np.median(on_idle)) if len(on_idle) else 0,
-        launch_most=int(np.quantile(on_idle, LATENCY_QUANTILE)) if len(on_idle) else 0,
-        queued_gap=int(np.median(between)) if len(between) else 0,
-    )
 
 
 def _blockers(tasks: DeviceTasks, late: IntArray) -> IntArray:

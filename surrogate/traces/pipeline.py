@@ -145,10 +145,21 @@ def _pipeline_times(ranks: list[_RankTimes], schedule: Schedule, shape: tuple[in
             own = [operation for operation in order if operation.backward is backward_pass]
             places = ([operation.chunk for operation in own], [operation.microbatch for operation in own])
             target[rank][places] = np.median(measured, axis=0)
-    busiest = max(ranks, key=lambda each: float(each.forward_s.sum() + each.backward_s.sum()))
-    # The rank with the most work never waits for input in the steady phase: its gaps are its sends.
-    send_s = max(float(np.median(busiest.gap_s)), 0.0) if len(ranks) > 1 else 0.0
-    return PipelineTimes(forward, backward, send_s, ranks[0].tail_s)
+    return PipelineTimes(forward, backward, _send_s(ranks, v), ranks[0].tail_s)
+
+
+def _send_s(ranks: list[_RankTimes], vp: int) -> float:
+    """Time of one send: the rank with the most work never waits for input in the steady phase, its gaps are sends.
+
+    A forward and a backward in turn have two gaps; a rank sends twice in them; without
+    interleaving the first and the last send once.
+    """
+    if len(ranks) == 1:
+        return 0.0
+    busiest = max(range(len(ranks)), key=lambda rank: float(ranks[rank].forward_s.sum() + ranks[rank].backward_s.sum()))
+    gaps = ranks[busiest].gap_s
+    sends = 1 if vp == 1 and busiest in {0, len(ranks) - 1} else 2
+    return max(float(np.median(gaps[:, 1:] + gaps[:, :-1])) / sends, 0.0) if gaps.shape[1] > 1 else 0.0
 
 
 def _load(file: Path) -> dict[str, Any]:

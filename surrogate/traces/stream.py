@@ -11,6 +11,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
@@ -111,10 +112,14 @@ class TraceStream:
         return cast(list[Event], events)
 
 
-def _open(path: Path) -> BinaryIO:
-    raw = path.open("rb")
-    magic = raw.peek(2)[:2]
-    return cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb")) if magic == _GZIP_MAGIC else raw
+@contextmanager
+def _open(path: Path) -> Iterator[BinaryIO]:
+    with path.open("rb") as raw:
+        if raw.peek(2)[:2] == _GZIP_MAGIC:
+            with gzip.GzipFile(fileobj=raw, mode="rb") as unpacked:
+                yield cast(BinaryIO, unpacked)
+        else:
+            yield raw
 
 
 def _split(text: bytes) -> tuple[list[Event], bytes] | None:
