@@ -24,6 +24,8 @@ _DUMPED: Final = re.compile(r"([A-Za-z_]\w*) ?\.{5,} ?(.*\S)\s*$")
 _ANNOUNCED: Final = (
     (re.compile(r"local batch size (\d+), global batch size (\d+).*? sequence length (\d+)"),
      ("micro_batch_size", "global_batch_size", "seq_length")),
+    (re.compile(r"\bblock_size = (\d+)"), ("seq_length",)),
+    (re.compile(r"ModelArgs\(.*?\bdim=(\d+)"), ("hidden_size",)),
     (re.compile(r"using world size: (\d+)"), ("world_size",)),
     (re.compile(r"tokens per iteration will be: ([\d,]+)"), ("tokens_per_step",)),
     (re.compile(r"^\s*(?:parallelism=ParallelismArgs\()?dp=(\d+),?\s*$"), ("data_parallel_size",)),
@@ -65,6 +67,8 @@ def printed_settings(text: str) -> dict[str, str]:
     for pattern in (_PAIR, _OPTION) if is_command else (_PAIR,):
         for match in pattern.finditer(text):
             found[SYNONYMS[match["key"]]] = _clean(match["value"])
+    if "ModelArgs(" in text:  # the longest the model allows, not what is trained
+        found.pop("seq_length", None)
     if is_command:
         found.update(dict.fromkeys(_FLAG.findall(text), "true"))
     if "....." in text and (dumped := _DUMPED.search(text)) is not None:

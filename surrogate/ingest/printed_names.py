@@ -43,7 +43,7 @@ SYNONYMS: Final[dict[str, str]] = {
     "n_query_groups": "num_query_groups", "n_kv_heads": "num_query_groups", "kv_channels": "kv_channels",
     "seq_length": "seq_length", "encoder_seq_length": "seq_length", "max_seq_len": "seq_length",
     "sequence_length": "seq_length", "seq_len": "seq_length", "max_target_length": "seq_length",
-    "max_seq_length": "seq_length", "block_size": "seq_length",
+    "max_seq_length": "seq_length",
     "micro_batch_size": "micro_batch_size", "train_micro_batch_size_per_gpu": "micro_batch_size",
     "per_device_train_batch_size": "micro_batch_size", "device_train_microbatch_size": "micro_batch_size",
     "local_batch_size": "micro_batch_size",

@@ -39,14 +39,13 @@ def steady_of(run: RunLogData, values: FloatArray) -> SteadyState:
     records = run.records
     cold = [_starts_cold(records[at], index == 0) if at < len(records) else False
             for index, at in enumerate(run.segments)]  # fmt: skip
-    reasons = [record.disturbed for record in records]
-    return estimate_steady(
-        values,
-        segments=run.segments,
-        cold=cold,
-        disturbed=np.array([reason in ("evaluation", "checkpoint") for reason in reasons], dtype=bool),
-        skipped=np.array([reason == "skipped" for reason in reasons], dtype=bool),
-    )
+    skipped = np.array([record.disturbed == "skipped" for record in records], dtype=bool)
+    return estimate_steady(values, segments=run.segments, cold=cold, disturbed=_is_disturbed(records), skipped=skipped)
+
+
+def _is_disturbed(records: Sequence[StepRecord]) -> BoolArray:
+    """Mark records between which and the one before an evaluation or a checkpoint lies."""
+    return np.array([record.disturbed in ("evaluation", "checkpoint") for record in records], dtype=bool)
 
 
 def _starts_cold(record: StepRecord, is_first: bool) -> bool:
@@ -74,12 +73,19 @@ def step_times(run: RunLogData, size: SizeOfStep) -> tuple[Source, FloatArray] |
         ("tokens", "tokens_per_s", size.tokens),
         ("samples", "samples_per_s", size.samples),
     )
+    wall = np.where(_is_disturbed(records), np.nan, column(records, "wall_s"))
+    has_clock = is_regular(run, wall)
     for source, attribute, amount in rates:
         values = column(records, attribute)
         if is_known(amount) and np.isfinite(values).any():
-            return source, amount / values
-    wall = column(records, "wall_s")
-    return ("wall", wall) if is_regular(run, wall) else None
+            by_rate = amount / values
+            return ("wall", wall) if has_clock and _disagree(run, by_rate, wall) else (source, by_rate)
+    return ("wall", wall) if has_clock else None
+
+
+def _disagree(run: RunLogData, by_rate: FloatArray, wall_s: FloatArray) -> bool:
+    """Whether a rate leaves out time between steps, or the size of a step is not what the log seemed to say."""
+    return abs(steady_of(run, by_rate).median / steady_of(run, wall_s).median - 1) > _MOST_CLOCK_SPREAD
 
 
 def is_regular(run: RunLogData, wall_s: FloatArray) -> bool:

@@ -32,6 +32,9 @@ CASES = {
     "colossalai_rich": Expected("colossalai", (19.714,), (7,)),
     "colossalai_gpt_demo": Expected("colossalai", (0.336,), (8,)),
     "colossalai_summary": Expected("colossalai", (None,), (1,)),
+    "colossalai_benchmark": Expected("colossalai", (20.1,), (2,)),  # 60.3 s / (48 / 16) steps
+    "deepspeed_chat": Expected("deepspeed", (0.7431,), (11,)),  # 128 samples / 172.25 samples/s
+    "clock_against_rate": Expected("deepspeed", (1.0,), (11,)),
     "litgpt_pretrain": Expected("litgpt", (1.04,), (10,)),  # 3 * 250 + 290 ms
     "litgpt_2023": Expected("litgpt", (2.4355,), (6,)),
     "litgpt_2023_speed": Expected("litgpt", (0.641,), (12,)),
@@ -164,3 +167,18 @@ def test_files_without_runs_say_why(name: str, words: str) -> None:
     report = report_of(name)
     assert report.runs == ()
     assert any(words in note for note in report.notes)
+
+
+def test_time_stamps_win_over_a_rate_that_leaves_time_out() -> None:
+    path = FIXTURES / "clock_against_rate" / "job.log"
+    (run,) = read_log(path, known={"global_batch_size": 512}).runs  # 512 / 256 samples/s would be 2 s
+    assert (run.step_time_from, run.step_time_s) == ("wall", pytest.approx(1.0))
+    (run,) = read_log(path, known={"global_batch_size": 256}).runs
+    assert run.step_time_from == "samples"
+
+
+def test_memory_is_blamed_on_the_job_that_ran_out() -> None:
+    oom, ok = report_of("oom_then_smaller_batch").runs
+    assert (oom.status, oom.settings["micro_batch_size"]) == ("oom", 4)
+    assert (ok.status, ok.settings["micro_batch_size"]) == ("ok", 2)
+    assert ok.step_time_s == pytest.approx(1.501, rel=1e-3)

@@ -14,6 +14,7 @@ from surrogate.units import GIGA
 
 _HEADER: Final = re.compile(r"\[(?:epoch=\d+(?:/\d+)?\]\[)?batch=(?P<step>\d+)(?:/(?P<total>\d+))?\]")
 _METRIC: Final = re.compile(r"\bTrain ([\w/-]+): ([\d.eE+-]+|nan)")
+_COARSE_BATCHES_PER_S: Final = 0.05  # below, four printed decimals are off by more than 0.1 %
 _EVALUATION: Final = re.compile(r"\[Eval batch=|\bEval ")
 
 
@@ -22,7 +23,7 @@ class ComposerReader:
 
     The rates are means over a window of batches (100 by default), so single slow steps are smoothed. Step time is
     the batch size (ratio of the sample and batch counters) over samples per second; without the counters, one over
-    batches per second, whose four decimals are coarse for long steps.
+    batches per second, unless its four decimals are too coarse.
     """
 
     name: ClassVar[str] = "llm-foundry"
@@ -72,7 +73,7 @@ class ComposerReader:
             record.global_batch_size = samples / batches
         if is_known(record.samples_per_s) and is_known(record.global_batch_size):
             record.time_s = record.global_batch_size / record.samples_per_s
-        elif is_known(rate := metrics.get("throughput/batches_per_sec", 0.0)):
+        elif (rate := metrics.get("throughput/batches_per_sec", 0.0)) >= _COARSE_BATCHES_PER_S:
             record.time_s = 1.0 / rate
         record.loss = str(metrics.get("loss/train/total", ""))
         yield record

@@ -111,7 +111,7 @@ class MLPerfReader:
         elif is_known(rate) and self._count_steps(count) > self._steps:
             self._block_has_rate = True
             in_tokens = self._is_tokens(count)
-            record = StepRecord(step=round(self._count_steps(count)), clock_s=clock_s)
+            record = StepRecord(step=round(self._count_steps(count)))  # its clock spans an evaluation
             record.tokens_per_s, record.samples_per_s = (rate, NAN) if in_tokens else (NAN, rate)
             self._steps = record.step or 0
             yield record
