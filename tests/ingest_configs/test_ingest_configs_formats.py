@@ -281,6 +281,19 @@ MODEL_ARGS:
     assert report.reason("tp") == "`TP` is not set in the file"
 
 
+def test_older_names_of_sizes_and_accumulation() -> None:
+    line = "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 8 --batch-size 2 --gas 8 --fp16"
+    report = read(f"deepspeed --num_nodes 2 --num_gpus 8 t.py {line} --model-parallel-size 2 --pipe-parallel-size 4\n")
+    values = report.values
+    assert (values["tp"], values["pp"], values["dp"], values["micro_batch_size"]) == (2, 4, 2, 2)
+    assert values["global_batch_size"] == 2 * 8 * 2
+    pythia = '{"pipe-parallel-size": 1, "model-parallel-size": 1, "num-layers": 6, "hidden-size": 512,\n'
+    pythia += '"num-attention-heads": 8, "train_micro_batch_size_per_gpu": 16, "gas": 2, "fp16": {"enabled": True}}\n'
+    neox = read(pythia)
+    assert neox.batch_rule.per_rank_batch_size == 32
+    assert neox.values["precision"] == "fp16"
+
+
 def test_the_config_of_a_tracked_run_is_unwrapped() -> None:
     settings = {"num_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "seq_length": 128, "bf16": True}
     entries = (f"{name}:\n  desc: null\n  value: {value}\n" for name, value in settings.items())

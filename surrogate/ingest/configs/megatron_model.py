@@ -24,7 +24,7 @@ def read_model(draft: Draft, arguments: Arguments) -> None:
     draft.count("num_heads", arguments.raw("num_attention_heads"))
     draft.count("head_dim", arguments.raw("kv_channels"))
     _read_groups(draft, arguments)
-    gated = arguments.on(*_GATED)
+    gated = arguments.on(*_GATED) or (arguments.text("activation_func") or "").lower() in _GATED
     (draft.put if gated or "swiglu" in arguments else draft.default)("gated_mlp", gated)
     if draft.count("ffn_hidden_size", arguments.raw("ffn_hidden_size")) is None and hidden:
         draft.default("ffn_hidden_size", _default_width(hidden, gated=gated))

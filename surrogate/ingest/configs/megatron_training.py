@@ -7,7 +7,7 @@ from typing import Final
 from surrogate.ingest.configs.arguments import Arguments
 from surrogate.ingest.configs.derive import BatchRule
 from surrogate.ingest.configs.report import Draft, why_unknown
-from surrogate.ingest.configs.scalars import as_float
+from surrogate.ingest.configs.scalars import as_count, as_float
 from surrogate.ingest.configs.shape import complete_pipeline, layout_stages
 
 _SHARDING_STAGE: Final = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
@@ -19,7 +19,7 @@ def read_layout(draft: Draft, arguments: Arguments) -> None:
     """Read the parallel sizes, sharding stage and pipeline schedule."""
     for column, names in {
         "tp": ("tensor_model_parallel_size", "model_parallel_size"),
-        "pp": ("pipeline_model_parallel_size", "transformer_pipeline_model_parallel_size"),
+        "pp": ("pipeline_model_parallel_size", "transformer_pipeline_model_parallel_size", "pipe_parallel_size"),
         "cp": ("context_parallel_size", "ds_sequence_parallel_size"),
         "ep": ("expert_model_parallel_size", "moe_expert_parallel_size"),
     }.items():
@@ -81,8 +81,9 @@ def read_batch(draft: Draft, arguments: Arguments) -> None:
     micro = draft.count("micro_batch_size", arguments.raw("micro_batch_size", "batch_size"))
     draft.count("global_batch_size", arguments.raw("global_batch_size"))
     if draft.integer("global_batch_size") is None and micro:
-        draft.batch_rule = BatchRule(per_rank_batch_size=micro, accumulation_steps=1)
-        draft.ask("global_batch_size", f"not given: micro_batch_size {micro} times the data-parallel size")
+        steps = as_count(arguments.raw("gas", "gradient_accumulation_steps")) or 1
+        draft.batch_rule = BatchRule(per_rank_batch_size=micro * steps, accumulation_steps=steps)
+        draft.ask("global_batch_size", f"not given: {steps} x {micro} sequences times the data-parallel size")
     if arguments.items("rampup_batch_size") or arguments.raw("rampup_batch_size", "step_batch_size_schedule"):
         draft.note("the global batch size ramps up; the final one is taken")
 

@@ -111,7 +111,7 @@ def _read_layout(draft: Draft, tree: Tree) -> None:
 
 
 def _read_batch(draft: Draft, tree: Tree) -> None:
-    read_batch(draft, tree)
+    read_batch(draft, {"gradient_accumulation_steps": tree.get("gas"), **tree})
     rule = draft.batch_rule
     if draft.integer("global_batch_size") and draft.integer("micro_batch_size") and rule.accumulation_steps is None:
         draft.batch_rule = BatchRule()

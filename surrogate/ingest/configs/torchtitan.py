@@ -145,7 +145,9 @@ def _read_sharding(draft: Draft, tree: Tree, preset: re.Match[str] | None) -> No
 def _read_precision(draft: Draft, tree: Tree) -> None:
     converters = lookup(tree, "model.converters")
     names = " ".join(map(str, converters)) if isinstance(converters, list) else as_text(converters) or ""
-    old = as_flag(first(tree, "float8.enable_float8_linear", "training.enable_fp8_linear", "training.fp8_linear"))
+    old = as_flag(
+        first(tree, "float8.enable_float8_linear", "training.enable_float8_linear", "training.enable_fp8_linear")
+    )
     param = as_text(lookup(tree, "training.mixed_precision_param")) or "bfloat16"
     recipe = as_text(first(tree, "quantize.linear.float8.recipe_name", "float8.recipe_name"))
     if re.search(r"(^|[ .])mx", names):
