@@ -46,8 +46,12 @@ def train_memory_model(
     runs: pd.DataFrame, workload: Workload, *, item_scale: float | None, random_state: int
 ) -> MemoryModelState:
     """Fit everything; the arguments are those of `MemoryModel`."""
-    vocabulary = SiteVocabulary.of(runs)
-    rows = _training_rows(runs, workload, vocabulary)
+    observations = read_observations(runs)
+    informative = _informative_rows(observations)
+    if informative.size == 0:
+        raise InputError("runs", "must hold published peaks or out-of-memory rows", len(runs), "add such rows")
+    vocabulary = SiteVocabulary.of(runs.iloc[informative])
+    rows = _training_rows(observations, informative, workload, vocabulary.codes(runs))
     num_sites = tuple(len(names) for names in vocabulary.names)
     scales = ITEM_SCALES if item_scale is None else (item_scale,)
     fits = [fit_posterior(rows.evidence, num_sites, scale) for scale in scales]
@@ -68,12 +72,10 @@ def train_memory_model(
     )
 
 
-def _training_rows(runs: pd.DataFrame, workload: Workload, vocabulary: SiteVocabulary) -> TrainingRows:
-    """Stack published peaks and every informative row's outcome."""
-    observations = read_observations(runs)
-    informative = _informative_rows(observations)
-    if informative.size == 0:
-        raise InputError("runs", "must hold published peaks or out-of-memory rows", len(runs), "add such rows")
+def _training_rows(
+    observations: MemoryObservations, informative: IntArray, workload: Workload, codes: IntArray
+) -> TrainingRows:
+    """Stack published peaks and every informative row's outcome; codes of shape (n, num_levels)."""
     peaks = informative[np.isfinite(observations.log_peak[informative])]
     taken = np.concatenate([peaks, informative])
     is_peak = np.arange(len(taken)) < len(peaks)
@@ -83,7 +85,7 @@ def _training_rows(runs: pd.DataFrame, workload: Workload, vocabulary: SiteVocab
     usable = np.log(workload.hbm_bytes[taken])
     evidence = Evidence(
         items=item_table(breakdown) * seen_items(kinds),
-        codes=vocabulary.codes(runs.iloc[taken]),
+        codes=codes[taken],
         target=np.where(is_peak, observations.log_peak[taken], usable),
         side=np.where(is_peak, 0.0, outcome),
     )

@@ -38,7 +38,10 @@ def buffer_bytes(
     """All buffers of one stage (arrays of shape (n,))."""
     tokens = local_tokens(w)
     sequence_tokens = tokens / np.where(w.sequence_parallel, w.tp, 1.0)
-    logits = coefficients.logits_bytes * tokens * w.vocab_size / w.tp + 4.0 * sequence_tokens * w.hidden_size
+    per_logit = coefficients.logits_bytes + w.compiled * (
+        coefficients.compiled_logits_bytes - coefficients.logits_bytes
+    )
+    logits = per_logit * tokens * w.vocab_size / w.tp + 4.0 * sequence_tokens * w.hidden_size
     widest = np.maximum(w.hidden_size, np.where(w.gated_mlp, 2.0, 1.0) * _widest_mlp(w) / w.tp)
     mask = np.where(w.gated_mlp, 0.0, sequence_tokens * w.hidden_size * stage.microbatches_in_flight)
     return BufferBytes(

@@ -15,6 +15,8 @@ class MemoryCoefficients:
     logits_bytes: float = 10.0
     """Live bytes per logit at the loss: bf16 logits 2, fp32 copy 4, softmax kept for the gradient 4 (published
     practice 4 with a fused loss, to 16 without any fusion)."""
+    compiled_logits_bytes: float = 6.0
+    """The same where a compiler fuses the fp32 copy into the softmax."""
     expert_imbalance: float = 1.2
     """Tokens of the fullest expert rank over the mean, dropless routing."""
     unfused_norm_bytes: float = 6.0
