@@ -116,9 +116,10 @@ ARGS = "--num-layers $L --hidden-size 64 --num-attention-heads 4 --seq-length 8 
         f'let L=1+2\nfor a in "$@"; do L=9; done\ntorchrun --nnodes 2 --nproc_per_node 4 t.py {ARGS}\n',
         "L=3; H=(a b)\ntorchrun --nnodes ${#H[@]} --nproc_per_node $(expr 2 + 2) t.py "
         f"{ARGS} --host $(hostname -s | head -1)\n",
+        f"mkdir -p logs && L=3 || exit 1\n! [ -z $HOME ] && L=9\ntorchrun --nnodes 2 --nproc_per_node 4 t.py {ARGS}\n",
         f"L=3\ndeepspeed --num_nodes 2 --num_gpus 4 t.py \\\r\n  {ARGS}\r\n",
     ],
-    ids=["bash -c", "read", "cat", "let", "lengths", "crlf"],
+    ids=["bash -c", "read", "cat", "let", "lengths", "lists", "crlf"],
 )
 def test_ways_to_issue_the_command(text: str) -> None:
     report = read(text)

@@ -13,7 +13,7 @@ from typing import Final
 
 from surrogate.ingest.configs.scalars import opaque
 from surrogate.ingest.configs.shell_expand import Content, Environment, is_known, matches
-from surrogate.ingest.configs.shell_lexer import HEREDOC, Word, extract_heredocs, tokenize
+from surrogate.ingest.configs.shell_lexer import HEREDOC, Word, extract_heredocs, literal, tokenize
 from surrogate.ingest.configs.shell_parser import Body, Case, Chain, For, Function, If, Node, Simple, Test, While, parse
 from surrogate.ingest.configs.shell_test import both, decide, either
 
@@ -22,6 +22,7 @@ _DECLARERS: Final = frozenset({"export", "declare", "local", "readonly", "typese
 _SHELLS: Final = frozenset({"bash", "sh", "/bin/bash", "/bin/sh", "zsh"})
 _BROKEN_LINE: Final = re.compile(r"\n(?=\s*--)")  # no command starts with two dashes
 _RUNS_TEXT: Final = re.compile(r"-[a-z]*c")
+_PROBES: Final = frozenset({"grep", "which", "command", "type", "hash", "nvidia-smi", "pgrep", "ping", "[", "test"})
 _MAX_STEPS: Final = 20_000
 _MAX_CALLS: Final = 12
 _MAX_SOURCES: Final = 20
@@ -114,16 +115,23 @@ class _Follower:
         return None
 
     def _chain(self, node: Chain) -> bool | None:
-        status = self._node(node.items[0][1])
+        status = self._assumed(node.items[0][1])
         status = (not status) if node.negated and status is not None else status
         for operator, item in node.items[1:]:
             if not operator:
-                status = self._node(item)
+                status = self._assumed(item)
             elif status is None:
                 self._branches([[item], []], f"`{operator}` after a command")
             elif (operator == "&&") == status:
-                status = (both if operator == "&&" else either)(status, self._node(item))
+                status = (both if operator == "&&" else either)(status, self._assumed(item))
         return status
+
+    def _assumed(self, node: Node) -> bool | None:
+        """Run a node of an `&&` or `||` list: a command succeeds, unless its purpose is to ask something."""
+        status = self._node(node)
+        if status is not None or not isinstance(node, Simple) or not node.words:
+            return status
+        return None if literal(node.words[0]) in _PROBES else True
 
     def _if(self, node: If) -> None:
         open_bodies: list[Body] = []

@@ -51,7 +51,7 @@ def matmul_coefficients(
 
     Notes
     -----
-    matmul = 1 / e; small_matmul = H / (e 1e9), the GFLOP that the start of a product costs.
+    matmul = 1 / e; small_matmul = H / e in GFLOP, what the start of a product costs.
     """
     found: list[LogCoefficient] = []
     for one in calibrations:
