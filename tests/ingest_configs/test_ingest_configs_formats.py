@@ -282,6 +282,38 @@ MODEL_ARGS:
     assert report.reason("tp") == "`TP` is not set in the file"
 
 
+def test_a_full_dump_with_every_default_printed() -> None:
+    values = read_megatron_arguments(
+        {
+            "num_layers": "24",
+            "hidden_size": "1024",
+            "num_attention_heads": "16",
+            "swiglu": "True",
+            "cpu_offloading_num_layers": "0",
+            "cp_comm_type": "['p2p']",
+            "context_parallel_size": "2",
+            "transformer_impl": "local",
+            "use_flash_attn": "False",
+            "moe_router_topk": "2",
+            "num_experts": "None",
+            "fp8": "None",
+            "fp8_recipe": "delayed",
+            "recompute_granularity": "None",
+            "virtual_pipeline_model_parallel_size": "None",
+            "use_distributed_optimizer": "False",
+            "rampup_batch_size": "None",
+            "window_size": "None",
+            "params_dtype": "torch.float16",
+            "bf16": "False",
+            "fp16": "True",
+        }
+    ).values
+    assert (values["cpu_offload"], values["cp_comm_type"], values["flash_attention"]) == ("none", "p2p", False)
+    assert (values["precision"], values["num_experts"], values["vp"], values["zero_stage"]) == ("fp16", 0, 1, 0)
+    assert (values["ffn_hidden_size"], values["recompute"]) == (2688, "none")
+    assert "fp8_recipe" not in values and "sliding_window" not in values
+
+
 def test_older_names_of_sizes_and_accumulation() -> None:
     line = "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 8 --batch-size 2 --gas 8 --fp16"
     report = read(f"deepspeed --num_nodes 2 --num_gpus 8 t.py {line} --model-parallel-size 2 --pipe-parallel-size 4\n")

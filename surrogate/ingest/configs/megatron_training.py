@@ -166,7 +166,7 @@ def read_knobs(draft: Draft, arguments: Arguments) -> None:
     _read_dispatch(draft, arguments)
     _read_graphs(draft, arguments)
     _read_optimizer(draft, arguments)
-    draft.put("cp_comm_type", arguments.text("cp_comm_type"))
+    draft.put("cp_comm_type", next(iter(arguments.items("cp_comm_type")), None))
     if draft.integer("cp") and draft.values["cp"] != 1:
         draft.default("cp_comm_type", "p2p")
 
@@ -179,7 +179,7 @@ def _read_attention_kernel(draft: Draft, arguments: Arguments) -> None:
         draft.default("attention_backend", "flash")
     elif backend in ("flash", "fused"):
         draft.put("flash_attention", True)
-    elif backend in ("unfused", "local"):
+    elif backend in ("unfused", "local") or arguments.text("transformer_impl") == "local":
         draft.put("flash_attention", False)
     elif backend == "auto":
         draft.default("flash_attention", True)
@@ -227,7 +227,7 @@ def _read_optimizer(draft: Draft, arguments: Arguments) -> None:
     draft.put("optimizer", ";".join(parts))
     if arguments.on("optimizer_cpu_offload", "cpu_optimizer"):
         draft.put("cpu_offload", "optimizer")
-    elif arguments.raw("cpu_offloading_num_layers") is not None:
+    elif as_count(arguments.raw("cpu_offloading_num_layers")):
         draft.put("cpu_offload", "activations")
     else:
         draft.default("cpu_offload", "none")
