@@ -35,7 +35,7 @@ def print_report(report: TraceReport) -> None:
         ]
         console.print(_table("Stragglers", ("rank", "mean lateness", "last to arrive", "calls"), rows))
     if report.replay:
-        _print_replay(console, report.replay, report.path_time_s or {})
+        _print_replay(console, report, report.replay)
     if report.what_if:
         edits, predicted = ", ".join(report.what_if.edits), report.what_if.predicted_step_s
         console.print(
@@ -105,13 +105,14 @@ def _print_rank(console: Console, rank: RankReport) -> None:
         console.print(f"{call.operation} over {call.group_size}: bus bandwidth {speeds}", highlight=False)
 
 
-def _print_replay(console: Console, replay: Replay, path_time_s: dict[str, float]) -> None:
+def _print_replay(console: Console, report: TraceReport, replay: Replay) -> None:
     rows = [
         ("measured step", _ms(replay.measured_step_s)),
         ("replayed step", f"{_ms(replay.replayed_step_s)} ({replay.relative_error:+.2%})"),
+        ("from dependencies alone", _ms(report.dependencies_only_step_s or 0.0)),
         ("device waits without recorded cause", f"{replay.unexplained_wait_fraction:.1%}"),
         ("long host gaps without recorded cause", f"{replay.unexplained_gap_fraction:.1%}"),
-        *((f"critical path: {kind}", _ms(time)) for kind, time in path_time_s.items() if time > 0),
+        *((f"critical path: {kind}", _ms(time)) for kind, time in (report.path_time_s or {}).items() if time > 0),
     ]
     console.print(_table("Replay", ("quantity", "value"), rows))
 

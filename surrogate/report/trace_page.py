@@ -135,6 +135,7 @@ def _summary(report: TraceReport) -> str:
     rows = [("step time", f"{report.step_time_s / MILLI:.3f} ms")]
     if report.replay:
         rows += _replay_rows(report.replay)
+        rows.append(("from dependencies alone", f"{(report.dependencies_only_step_s or 0.0) / MILLI:.3f} ms"))
     if report.what_if:
         edits = html.escape(", ".join(report.what_if.edits))
         rows.append(

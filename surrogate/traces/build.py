@@ -12,15 +12,22 @@ from surrogate.traces.graph import Synchronisation, TaskGraph, stack_edges
 from surrogate.traces.rank_graph import RankGraph, build_rank_graph
 
 
-def build_graph(traces: Sequence[Trace]) -> TaskGraph:
+def build_graph(traces: Sequence[Trace], *, keep_unexplained: bool = True) -> TaskGraph:
     """Build the task graph of the ranks of one job.
+
+    Parameters
+    ----------
+    traces : sequence of Trace
+    keep_unexplained : bool
+        Keep device waits that no dependency explains as they were measured. Without them a replay shows what the
+        dependencies alone give.
 
     Raises
     ------
     FileFormatError
         When a trace has no device events, or none of them can be tied to its launch.
     """
-    ranks = [build_rank_graph(trace) for trace in traces]
+    ranks = [build_rank_graph(trace, keep_unexplained=keep_unexplained) for trace in traces]
     tasks = np.cumsum([0, *(len(each.row) for each in ranks)]).tolist()
     processors = np.cumsum([0, *(int(each.processor.max()) + 1 for each in ranks)]).tolist()
     # Collectives tie the clocks together; without any, each rank keeps its own.

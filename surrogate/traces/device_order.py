@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from surrogate.traces.columns import ABSENT, IntArray, Trace
+from surrogate.traces.columns import ABSENT, BoolArray, IntArray, Trace
 from surrogate.traces.graph import Dependency, Edges, stack_edges
-from surrogate.traces.waits import DeviceTasks, stream_waits
+from surrogate.traces.waits import GRAPH_LAUNCH, DeviceTasks, rows_matching, stream_waits
 
 LATENCY_QUANTILE: Final = 0.95
 """Launch latencies beyond this quantile of those of idle streams are not believed to be latency."""
@@ -31,8 +31,22 @@ class DeviceOrder(NamedTuple):
     waits_ns: tuple[int, int]
 
 
+class _Situation(NamedTuple):
+    """What is known of each device task, shape (d,), and the event waits as (source, target) tasks, shape (k,)."""
+
+    is_first: BoolArray
+    has_launch: BoolArray
+    in_graph: BoolArray
+    before_end: IntArray
+    """End of the task before on the stream; 0 for the first."""
+    waited_ns: IntArray
+    """End of the latest event waited for; 0 without one."""
+    source: IntArray
+    target: IntArray
+
+
 class _Lags(NamedTuple):
-    """Moments at which the stream, the launch and the events would let each task start, ns; 0: does not apply."""
+    """Time after the stream's previous task and after the launch call, shape (d,), and after each event, (k,); ns."""
 
     stream: IntArray
     launch: IntArray
@@ -57,50 +71,80 @@ class _Latencies(NamedTuple):
         )
 
 
-def device_order(trace: Trace, tasks: DeviceTasks) -> DeviceOrder:
-    """Derive the dependencies among the device tasks of one rank."""
-    index = np.arange(len(tasks.row))
-    is_first = np.isin(index, tasks.first)
-    has_launch = tasks.launch_row != ABSENT
-    before_end = np.where(is_first, 0, np.concatenate([[0], tasks.end_ns[:-1]]))
-    in_graph = ~is_first & has_launch & (tasks.launch_row == np.concatenate([[ABSENT], tasks.launch_row[:-1]]))
-    source, target = _event_sources(trace, tasks)
-    waited_ns = np.zeros(len(index), np.int64)
-    np.maximum.at(waited_ns, target, tasks.end_ns[source])
-    gap, latency = tasks.start_ns - before_end, tasks.start_ns - tasks.launch_ns
-    queued = in_graph | (np.maximum(before_end, waited_ns) > tasks.launch_ns)
-    behind_stream = ~is_first & (before_end > np.maximum(tasks.launch_ns, waited_ns))
-    usual = _Latencies.of(latency[has_launch & ~queued], gap[has_launch & behind_stream])
+def device_order(trace: Trace, tasks: DeviceTasks, *, keep_unexplained: bool) -> DeviceOrder:
+    """Derive the dependencies among the device tasks of one rank; waits that none explains stay or are dropped."""
+    at = _situation(trace, tasks)
+    lags = _lags(tasks, at)
+    event_end = np.zeros(len(tasks.row), np.int64)
+    np.maximum.at(event_end, at.target, tasks.end_ns[at.source] + lags.event)
+    launch_end = np.where(at.has_launch, tasks.launch_ns + lags.launch, 0)
+    allowed = np.stack([np.where(at.is_first, 0, at.before_end + lags.stream), launch_end, event_end])
 
-    # Inside a CUDA graph, and where no launch is recorded, the gap is all that is known of the dependency.
-    stream_lag = np.where(in_graph | ~has_launch, gap, np.minimum(gap, usual.queued_gap))
-    launch_lag = np.minimum(latency, np.where(queued, usual.launch, usual.launch_most))
-    event_lag = np.minimum((tasks.start_ns - waited_ns)[target], usual.launch)
-    event_end = np.zeros(len(index), np.int64)
-    np.maximum.at(event_end, target, tasks.end_ns[source] + event_lag)
-    lags = _Lags(before_end + stream_lag, np.where(has_launch, tasks.launch_ns + launch_lag, 0), event_end)
-
-    residual = np.maximum(tasks.start_ns - np.maximum.reduce(lags), 0)
+    residual = np.where(at.is_first & ~at.has_launch, 0, np.maximum(tasks.start_ns - allowed.max(axis=0), 0))
     blocker = _blockers(tasks, np.flatnonzero(residual > UNEXPLAINED_NS))
     left = np.where(blocker == ABSENT, residual, 0)
-    stream_lag, launch_lag, event_lag = _keep_residual(lags, left, (stream_lag, launch_lag, event_lag), target)
+    if keep_unexplained:
+        lags = _keep_residual(lags, left, allowed.argmax(axis=0), at.target)
     blocked = np.flatnonzero(blocker != ABSENT)
-    block_lag = tasks.start_ns[blocked] - tasks.end_ns[blocker[blocked]]
-    follow = index[~is_first]
+    follow = np.flatnonzero(~at.is_first)
     edges = [
-        Edges.of(follow - 1, follow, Dependency.STREAM_ORDER, stream_lag[follow]),
-        Edges.of(source, target, Dependency.EVENT_WAIT, event_lag),
-        Edges.of(blocker[blocked], blocked, Dependency.CONTENTION, block_lag),
+        Edges.of(follow - 1, follow, Dependency.STREAM_ORDER, lags.stream[follow]),
+        Edges.of(at.source, at.target, Dependency.EVENT_WAIT, lags.event),
+        Edges.of(
+            blocker[blocked], blocked, Dependency.CONTENTION, tasks.start_ns[blocked] - tasks.end_ns[blocker[blocked]]
+        ),
     ]
-    idle = np.where(is_first, 0, np.maximum(gap, 0))
+    idle = np.where(at.is_first, 0, np.maximum(tasks.start_ns - at.before_end, 0))
     unexplained = np.where(left > UNEXPLAINED_NS, np.minimum(left, idle), 0)
     return DeviceOrder(
         edges=stack_edges(edges),
-        launched=index[has_launch],
-        launch_lag_ns=launch_lag[has_launch],
-        release_ns=np.where(is_first & ~has_launch, tasks.start_ns, 0),
+        launched=np.flatnonzero(at.has_launch),
+        launch_lag_ns=lags.launch[at.has_launch],
+        release_ns=np.where(at.is_first & ~at.has_launch, tasks.start_ns, 0),
         waits_ns=(int(idle.sum()), int(unexplained.sum())),
     )
+
+
+def _situation(trace: Trace, tasks: DeviceTasks) -> _Situation:
+    is_first = np.isin(np.arange(len(tasks.row)), tasks.first)
+    has_launch = tasks.launch_row != ABSENT
+    source, target = _event_sources(trace, tasks)
+    waited_ns = np.zeros(len(tasks.row), np.int64)
+    np.maximum.at(waited_ns, target, tasks.end_ns[source])
+    return _Situation(
+        is_first=is_first,
+        has_launch=has_launch,
+        in_graph=has_launch & _next_to_graph_work(trace, tasks),
+        before_end=np.where(is_first, 0, np.concatenate([[0], tasks.end_ns[:-1]])),
+        waited_ns=waited_ns,
+        source=source,
+        target=target,
+    )
+
+
+def _lags(tasks: DeviceTasks, at: _Situation) -> _Lags:
+    """Lags as short as typical latencies, so that a longer wait is left for a dependency to explain."""
+    gap, latency = tasks.start_ns - at.before_end, tasks.start_ns - tasks.launch_ns
+    stream_busy = ~at.is_first & (at.before_end > tasks.launch_ns)
+    queued = stream_busy | (at.waited_ns > tasks.launch_ns)
+    usual = _Latencies.of(
+        latency[at.has_launch & ~queued & ~at.in_graph],
+        gap[at.has_launch & stream_busy & (at.before_end > at.waited_ns) & ~at.in_graph],
+    )
+    launch_lag = np.minimum(latency, np.where(queued, usual.launch, usual.launch_most))
+    # In and after a CUDA graph, and where no launch is recorded, the gap is all that is known of the dependency.
+    return _Lags(
+        stream=np.where((at.in_graph & stream_busy) | ~at.has_launch, gap, np.minimum(gap, usual.queued_gap)),
+        launch=np.where(at.in_graph & ~queued, latency, launch_lag),
+        event=np.minimum((tasks.start_ns - at.waited_ns)[at.target], usual.launch),
+    )
+
+
+def _next_to_graph_work(trace: Trace, tasks: DeviceTasks) -> BoolArray:
+    """Tell which tasks are of a CUDA graph or follow one on their stream: only some of its nodes may be recorded."""
+    by_graph = np.isin(tasks.launch_row, rows_matching(trace, GRAPH_LAUNCH))
+    near: BoolArray = by_graph | np.concatenate([[False], by_graph[:-1] & (tasks.stream[1:] == tasks.stream[:-1])])
+    return near
 
 
 def _event_sources(trace: Trace, tasks: DeviceTasks) -> IntArray:
@@ -147,14 +191,10 @@ def _blockers(tasks: DeviceTasks, late: IntArray) -> IntArray:
     return blocker
 
 
-def _keep_residual(
-    reached: _Lags, left: IntArray, lags: tuple[IntArray, IntArray, IntArray], target: IntArray
-) -> tuple[IntArray, IntArray, IntArray]:
+def _keep_residual(lags: _Lags, left: IntArray, binding: IntArray, target: IntArray) -> _Lags:
     """Add what is left unexplained to the lag of the dependency that allowed the start last."""
-    stream_lag, launch_lag, event_lag = lags
-    binding = np.argmax(np.stack(reached), axis=0)
-    return (
-        stream_lag + np.where(binding == 0, left, 0),
-        launch_lag + np.where(binding == 1, left, 0),
-        event_lag + np.where(binding == 2, left, 0)[target],
+    return _Lags(
+        stream=lags.stream + np.where(binding == 0, left, 0),
+        launch=lags.launch + np.where(binding == 1, left, 0),
+        event=lags.event + np.where(binding == 2, left, 0)[target],
     )

@@ -12,7 +12,7 @@ from surrogate.traces.breakdown import seconds
 from surrogate.traces.columns import ABSENT, COMMUNICATION_CODE, IntArray, Trace
 from surrogate.traces.kinds import EventKind
 from surrogate.traces.links import enclosing, host_parents, launch_rows
-from surrogate.traces.steps import OPTIMIZER_STEP
+from surrogate.traces.steps import OPTIMIZER_STEP, PROFILER_STEP
 
 _BACKWARD_OPERATOR: Final = re.compile(r"^autograd::engine|Backward\d*$|BackwardBase$", re.IGNORECASE)
 _TRAINING_NAME: Final = re.compile(
@@ -50,21 +50,28 @@ def device_phases(trace: Trace) -> IntArray:
 
     Notes
     -----
-    A kernel whose launch lies inside an autograd operator is backward, inside an optimizer annotation optimizer.
-    Recomputed forwards run inside autograd operators and count as backward.
+    A kernel is backward when its launch lies inside an autograd operator or on a thread of the autograd engine (hooks
+    that reduce gradients run there), optimizer when it lies inside an optimizer annotation. Recomputed forwards run
+    inside autograd operators and count as backward.
     """
     parents, launches = host_parents(trace), launch_rows(trace)
+    launched = np.flatnonzero(launches != ABSENT)
+    calls = launches[launched]
+    backward, optimizer = _rows_named(trace, _BACKWARD_OPERATOR), _rows_named(trace, OPTIMIZER_STEP)
+    host_lanes = trace.lane[np.concatenate([optimizer, _rows_named(trace, PROFILER_STEP)])]
+    engine_lanes = np.setdiff1d(trace.lane[backward], host_lanes)
     phases = np.full(len(trace), Phase.FORWARD, np.int64)
-    for phase, pattern, most in (
-        (Phase.BACKWARD, _BACKWARD_OPERATOR, EventKind.OPERATOR),
-        (Phase.OPTIMIZER, OPTIMIZER_STEP, EventKind.ANNOTATION),
-    ):
-        codes = [code for code, name in enumerate(trace.names) if pattern.search(name)]
-        owners = np.flatnonzero((trace.kind <= most) & (trace.kind != EventKind.RUNTIME) & np.isin(trace.name, codes))
-        launched = np.flatnonzero(launches != ABSENT)
-        owned = enclosing(trace, parents, launches[launched], owners) != ABSENT
-        phases[launched[owned]] = phase
+    phases[launched[np.isin(trace.lane[calls], engine_lanes)]] = Phase.BACKWARD
+    phases[launched[enclosing(trace, parents, calls, backward) != ABSENT]] = Phase.BACKWARD
+    phases[launched[enclosing(trace, parents, calls, optimizer) != ABSENT]] = Phase.OPTIMIZER
     return phases
+
+
+def _rows_named(trace: Trace, pattern: re.Pattern[str]) -> IntArray:
+    """Return the operators and annotations whose name a pattern finds."""
+    codes = [code for code, name in enumerate(trace.names) if pattern.search(name)]
+    host = (trace.kind == EventKind.OPERATOR) | (trace.kind == EventKind.ANNOTATION)
+    return np.flatnonzero(host & np.isin(trace.name, codes))
 
 
 def step_phases(

@@ -44,7 +44,7 @@ class _ThreadOrder(NamedTuple):
     gaps_ns: tuple[int, int]
 
 
-def build_rank_graph(trace: Trace) -> RankGraph:
+def build_rank_graph(trace: Trace, *, keep_unexplained: bool = True) -> RankGraph:
     """Build the graph of one rank.
 
     Raises
@@ -58,7 +58,7 @@ def build_rank_graph(trace: Trace) -> RankGraph:
     calls = tasks.launch_row[tasks.launch_row != ABSENT]
     segments = host_segments(trace, np.unique(np.concatenate([calls, np.array([w.row for w in waits], np.int64)])))
     num_host = len(segments.row)
-    threads, devices = _thread_order(segments), device_order(trace, tasks)
+    threads, devices = _thread_order(segments), device_order(trace, tasks, keep_unexplained=keep_unexplained)
     lanes, lane = np.unique(segments.lane, return_inverse=True)
     syncs, host_ns = _synchronisations(tasks, segments, waits, len(lanes))
     return RankGraph(

@@ -51,13 +51,18 @@ class RankReport(NamedTuple):
 
 
 class TraceReport(NamedTuple):
-    """All ranks. `replay`, `path` and `path_time_s` are there when asked for; `step_time_s` is the slowest rank's."""
+    """All ranks; `step_time_s` is the slowest rank's. The last fields are there when a replay was asked for.
+
+    `dependencies_only_step_s` is the step replayed without the device waits that no dependency explains: what the
+    graph alone gives.
+    """
 
     step_time_s: float
     ranks: tuple[RankReport, ...]
     stragglers: tuple[Straggler, ...]
     notes: tuple[str, ...]
     replay: Replay | None = None
+    dependencies_only_step_s: float | None = None
     path: tuple[PathPart, ...] = ()
     path_time_s: dict[str, float] | None = None
     what_if: WhatIf | None = None
@@ -171,10 +176,16 @@ def _with_replay(report: TraceReport, traces: Sequence[Trace], edits: Sequence[E
     return report._replace(
         notes=tuple(notes),
         replay=result,
+        dependencies_only_step_s=_dependencies_only_step_s(traces),
         path=tuple(path),
         path_time_s=time_by_kind(path, seconds(window[1] - window[0])),
         what_if=predict_edits(traces, graph, result, edits) if edits else None,
     )
+
+
+def _dependencies_only_step_s(traces: Sequence[Trace]) -> float:
+    graph = build_graph(traces, keep_unexplained=False)
+    return replay(traces, graph, simulate(graph)).replayed_step_s
 
 
 def _path_window(traces: Sequence[Trace], clock: HostClock, end_ns: int, result: Replay) -> tuple[int, int]:

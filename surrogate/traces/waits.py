@@ -18,6 +18,7 @@ from surrogate.traces.kinds import EventKind
 DEVICE_SYNC: Final = re.compile(r"^(cuda|hip)DeviceSynchronize|^(cu|hip)CtxSynchronize")
 STREAM_SYNC: Final = re.compile(r"^(cuda|hip|cu)StreamSynchronize")
 EVENT_SYNC: Final = re.compile(r"^(cuda|hip|cu)EventSynchronize")
+GRAPH_LAUNCH: Final = re.compile(r"^(cuda|hip|cu)GraphLaunch")
 STREAM_WAIT: Final = re.compile(r"^(cuda|hip|cu)StreamWaitEvent")
 BLOCKING_COPY: Final = re.compile(r"^(cuda|hip|cu)Memcpy(?!.*Async)|^hipMemcpyWithStream")
 BLOCKING_DIRECTION: Final = re.compile(r"DtoH|Device -> Pageable|Pageable -> Device")

@@ -25,7 +25,9 @@ def test_plain_step(plain):
         assert step.window.busy_s == pytest.approx(220e-6)
 
 
-@pytest.mark.parametrize("oddity", ["plain", "cuda_graph", "overlap_on_one_stream", "host_runs_ahead", "several_devices"])
+@pytest.mark.parametrize(
+    "oddity", ["plain", "cuda_graph", "overlap_on_one_stream", "host_runs_ahead", "several_devices"]
+)
 def test_parts_sum_to_the_span(fixtures, oddity):
     for step in break_down_steps(read_trace(fixtures / oddity / "trace.json")):
         for part in (step.window, step.launched):

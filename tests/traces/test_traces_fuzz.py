@@ -37,7 +37,9 @@ def test_cut_gzip_anywhere(tmp_path, end):
 
 
 @quick
-@given(data=st.binary(max_size=400), prefix=st.sampled_from([b"", b"{", b"[", b"\x1f\x8b", b'{"traceEvents": [', b"[{"]))
+@given(
+    data=st.binary(max_size=400), prefix=st.sampled_from([b"", b"{", b"[", b"\x1f\x8b", b'{"traceEvents": [', b"[{"])
+)
 def test_binary(tmp_path, data, prefix):
     _survives(tmp_path / "t.json", prefix + data)
 
@@ -56,7 +58,12 @@ def test_one_wrong_byte(tmp_path, place, byte):
 
 
 values = st.one_of(
-    st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(), st.text(max_size=5), st.lists(st.integers(), max_size=3)
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(),
+    st.text(max_size=5),
+    st.lists(st.integers(), max_size=3),
 )
 
 

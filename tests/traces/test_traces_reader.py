@@ -74,7 +74,7 @@ def test_gzip_is_told_by_content(plain, tmp_path):
 
 def test_odd_values_are_kept_out_or_put_right(fixtures):
     trace = read_trace(fixtures / "odd_values" / "trace.json")
-    assert "weird \x01 },{ \"traceEvents\": [" in trace.names
+    assert 'weird \x01 },{ "traceEvents": [' in trace.names
     assert "no time" not in trace.names
     assert (trace.duration_ns >= 0).all()
     bad = trace.names.index("k")
@@ -85,7 +85,13 @@ def test_odd_values_are_kept_out_or_put_right(fixtures):
 def test_collective_metadata(plain):
     trace = read_trace(plain)
     call = trace.collectives[min(trace.collectives)]
-    assert (call.operation, call.group, call.group_size, call.input_bytes, call.sequence) == ("allreduce", "0", 2, 2e6, 1)
+    assert (call.operation, call.group, call.group_size, call.input_bytes, call.sequence) == (
+        "allreduce",
+        "0",
+        2,
+        2e6,
+        1,
+    )
 
 
 @pytest.mark.parametrize(
