@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -133,11 +134,14 @@ def _accelerator(printed: str) -> str:
 
 
 def _add_world(settings: Mapping[str, str], found: dict[str, Scalar]) -> None:
-    """Multiply nodes with accelerators per node when their number is not printed itself."""
+    """Multiply nodes with accelerators per node, or the parallel sizes, when the number is not printed itself."""
     nodes = parse_number(settings.get("num_nodes", ""))
     per_node = found.get("gpus_per_node")
     if "num_gpus" not in found and is_known(nodes) and isinstance(per_node, int):
         found["num_gpus"] = int(nodes) * per_node
+    sizes = [found.get(name) for name in ("dp", "tp", "pp")]
+    if "num_gpus" not in found and all(isinstance(size, int) for size in sizes):
+        found["num_gpus"] = prod(int(size or 1) for size in (*sizes, found.get("cp")))
 
 
 def _add_mlperf(settings: Mapping[str, str], found: dict[str, Scalar]) -> None:

@@ -28,9 +28,9 @@ _ANNOUNCED: Final = (
     (re.compile(r"ModelArgs\(.*?\bdim=(\d+)"), ("hidden_size",)),
     (re.compile(r"using world size: (\d+)"), ("world_size",)),
     (re.compile(r"tokens per iteration will be: ([\d,]+)"), ("tokens_per_step",)),
-    (re.compile(r"^\s*(?:parallelism=ParallelismArgs\()?dp=(\d+),?\s*$"), ("data_parallel_size",)),
-    (re.compile(r"^\s*(?:parallelism=ParallelismArgs\()?pp=(\d+),?\s*$"), ("pipeline_model_parallel_size",)),
-    (re.compile(r"^\s*(?:parallelism=ParallelismArgs\()?tp=(\d+),?\s*$"), ("tensor_model_parallel_size",)),
+    (re.compile(r"(?:[ (]|^)dp=(\d+),\s*$"), ("data_parallel_size",)),
+    (re.compile(r"(?:[ (]|^)pp=(\d+),\s*$"), ("pipeline_model_parallel_size",)),
+    (re.compile(r"(?:[ (]|^)tp=(\d+),\s*$"), ("tensor_model_parallel_size",)),
 )  # fmt: skip
 _MESH: Final = re.compile(r"device.mesh.*?\[(\d+(?:, \d+)*)\]")
 _DEVICE: Final = re.compile(

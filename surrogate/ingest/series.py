@@ -37,8 +37,7 @@ def column(records: Sequence[StepRecord], attribute: str) -> FloatArray:
 def steady_of(run: RunLogData, values: FloatArray) -> SteadyState:
     """Steady state of a series over the records of `run`."""
     records = run.records
-    cold = [_starts_cold(records[at], index == 0) if at < len(records) else False
-            for index, at in enumerate(run.segments)]  # fmt: skip
+    cold = [_starts_cold(records, at, is_first=index == 0) for index, at in enumerate(run.segments)]
     skipped = np.array([record.disturbed == "skipped" for record in records], dtype=bool)
     return estimate_steady(values, segments=run.segments, cold=cold, disturbed=_is_disturbed(records), skipped=skipped)
 
@@ -48,9 +47,15 @@ def _is_disturbed(records: Sequence[StepRecord]) -> BoolArray:
     return np.array([record.disturbed in ("evaluation", "checkpoint") for record in records], dtype=bool)
 
 
-def _starts_cold(record: StepRecord, is_first: bool) -> bool:
-    """Whether a record holds the first step after a start: a restart always, a run by its step number."""
-    return not is_first or record.step is None or record.step <= record.steps + 1
+def _starts_cold(records: Sequence[StepRecord], at: int, *, is_first: bool) -> bool:
+    """Whether a record holds the first step after a start: a restart always, a run by step number and log interval."""
+    if at >= len(records):
+        return False
+    step = records[at].step
+    if not is_first or step is None:
+        return True
+    interval = records[at + 1].steps if at + 1 < len(records) else records[at].steps
+    return step <= max(interval, 1)
 
 
 def step_times(run: RunLogData, size: SizeOfStep) -> tuple[Source, FloatArray] | None:

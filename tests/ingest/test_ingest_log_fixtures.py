@@ -38,6 +38,10 @@ CASES = {
     "litgpt_pretrain": Expected("litgpt", (1.04,), (10,)),  # 3 * 250 + 290 ms
     "litgpt_2023": Expected("litgpt", (2.4355,), (6,)),
     "litgpt_2023_speed": Expected("litgpt", (0.641,), (12,)),
+    "litgpt_sparse": Expected("litgpt", (64 * 0.251,), (12,)),
+    "litgpt_sparse_unstepped": Expected("litgpt", (8 * 0.251,), (12,)),
+    "nanotron_small_times": Expected("nanotron", (0.211,), (20,)),
+    "trainer_log_json": Expected("progress-bar", (3.0,), (14,)),
     "nanogpt": Expected("nanogpt", (0.561,), (31,)),
     "llm_c": Expected("nanogpt", (0.45405,), (11,)),
     "build_nanogpt": Expected("nanogpt", (1.2395,), (10,)),
@@ -124,6 +128,7 @@ def test_printed_figures(name: str, column: str, value: float) -> None:
     [
         ("torchtitan_colours", {"num_gpus": 8, "seq_len": 8192, "global_batch_size": 8, "accelerator": "H100-80GB"}),
         ("nanotron_suffixes", {"dp": 2, "tp": 2, "pp": 2, "num_gpus": 8, "seq_len": 4096, "num_layers": 24}),
+        ("nanotron_small_times", {"dp": 4, "tp": 2, "pp": 1, "num_gpus": 8, "seq_len": 1024}),
         ("gpt_neox", {"num_layers": 32, "hidden_size": 4096, "num_heads": 32, "pp": 1, "num_gpus": 8}),
         ("maxtext_eval", {"seq_len": 8192, "global_batch_size": 32, "num_gpus": 4}),
         ("hf_trainer_evaluation", {"micro_batch_size": 4, "global_batch_size": 64, "num_gpus": 8}),

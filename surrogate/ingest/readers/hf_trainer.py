@@ -13,6 +13,9 @@ from surrogate.ingest.records import Event, Mark, Settings, StepRecord
 _BAR: Final = re.compile(
     r"\|\s*(?P<step>\d+)/(?P<total>\d+) \[(?P<elapsed>(?:\d+:)?\d+:\d+)<[^,\]]*,\s*(?P<rate>[\d.]+)(?P<unit>s/it|it/s)"
 )
+_JSON_LOG: Final = re.compile(
+    r'"current_steps": (?P<step>\d+), "total_steps": (?P<total>\d+).*?"elapsed_time": "(?P<elapsed>[^"]+)"'
+)
 _RUNTIME: Final = re.compile(r"train_runtime['\"]?\s*[:=]\s*['\"]?((?:\d+ days?, )?[\d.:]+)")
 _SUMMARY: Final = re.compile(r"train_(samples|steps|tokens)_per_second['\"]?\s*[:=]\s*['\"]?([\d.]+)")
 _EVAL_RUNTIME: Final = re.compile(r"eval_runtime['\"]?\s*[:=]\s*['\"]?([\d.:]+)")
@@ -37,8 +40,8 @@ class HFTrainerReader:
     name: ClassVar[str] = "hf-trainer"
     framework: ClassVar[str] = "hf-trainer"
     needles: ClassVar[tuple[bytes, ...]] = (
-        b"s/it", b"it/s", b"train_runtime", b"eval_runtime", b"Total optimization steps", b"batch size per device",
-        b"Total train batch size", b"Gradient Accumulation steps", b"_per_second",
+        b"s/it", b"it/s", b'"current_steps"', b"train_runtime", b"eval_runtime", b"Total optimization steps",
+        b"batch size per device", b"Total train batch size", b"Gradient Accumulation steps", b"_per_second",
     )  # fmt: skip
     marks: ClassVar[tuple[bytes, ...]] = (b"train_runtime", b"Total optimization steps", b"trainer.py")
 
@@ -52,7 +55,7 @@ class HFTrainerReader:
     def read(self, line: Line) -> Iterator[Event]:
         """Collect bars; emit a run's records at its summary."""
         self.is_step_line = False
-        for bar in _BAR.finditer(line.text):
+        for bar in (_JSON_LOG if '"current_steps"' in line.text else _BAR).finditer(line.text):
             self.is_step_line = True
             self._take_bar(int(bar["step"]), int(bar["total"]), parse_duration(bar["elapsed"]))
         if " = " in line.text:

@@ -11,7 +11,7 @@ from surrogate.ingest.numbers import is_known, parse_number, parse_positive
 from surrogate.ingest.prefixes import rank_tag
 from surrogate.ingest.readers.base import Field, PatternReader, field
 from surrogate.ingest.records import Event, Mark, StepRecord
-from surrogate.units import GIB, MILLI, TERA
+from surrogate.units import GIB, MIB, MILLI, TERA
 
 _PERCENT: Final = 0.01
 
@@ -62,10 +62,12 @@ class NanotronReader(PatternReader):
     needles: ClassVar[tuple[bytes, ...]] = (
         b"time_per_iteration_ms: ",
         b"Saving checkpoint at",
-        b"tokens_per_sec_per_gpu",
+        b"Peak allocated",
     )
+    marks: ClassVar[tuple[bytes, ...]] = (b"tokens_per_sec_per_gpu", b"|DP=")
     start = re.compile(r"iteration: (?P<step>\d+) / (?P<total>\d+) \|")
     loss = re.compile(r"lm_loss: ([\d.naife+-]+)")
+    _peak: Final = re.compile(r"Peak allocated:? ([\d.]+)MiB")
     _number: Final = r"([\d.]+(?:e[+-]?\d+)?[KMGBT]?)"
     fields: ClassVar[dict[str, Field]] = {
         "time_s": field(rf"time_per_iteration_ms: {_number}(?=\s*\|)", MILLI),
@@ -79,6 +81,9 @@ class NanotronReader(PatternReader):
 
     def read(self, line: Line) -> Iterator[Event]:
         """Step records and checkpoints."""
+        if (peak := self._peak.search(line.text)) is not None:
+            yield Mark("memory", str(parse_positive(peak[1]) * MIB))
+            return
         if "Saving checkpoint" in line.text:
             yield Mark("checkpoint")
             return

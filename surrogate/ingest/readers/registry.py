@@ -23,13 +23,13 @@ from surrogate.ingest.readers.small import LitgptReader, NanoGPTReader
 
 READERS: Final[tuple[Callable[[], LogReader], ...]] = (
     MLPerfReader,
+    NanotronReader,  # before Megatron's family, whose patterns fit its step time too
     PrimusReader,
     MegatronBridgeReader,
     GPTNeoXReader,
     MegatronDeepSpeedReader,
     MegatronReader,
     NemoReader,
-    NanotronReader,
     TorchtitanReader,
     MaxTextReader,
     InternEvoReader,

@@ -13,6 +13,7 @@ from surrogate.ingest.records import Event, Mark, StepRecord
 from surrogate.units import GIGA, MILLI
 
 _PERCENT: Final = 0.01
+_MOST_SPARSE: Final = 4096
 
 
 class LitgptReader(PatternReader):
@@ -42,6 +43,7 @@ class LitgptReader(PatternReader):
         self._whole = False
         self._iteration = -1
         self._before: tuple[int, int] | None = None
+        self._sparse: list[tuple[int, StepRecord]] = []
 
     def read(self, line: Line) -> Iterator[Event]:
         """Optimizer steps put together from iterations; evaluation and memory."""
@@ -59,38 +61,67 @@ class LitgptReader(PatternReader):
         count = match["count"] or match["number"]
         return int(count) if count else None, int(match["iteration"] or match["plain"])
 
-    def _iterations(self, record: StepRecord, stepped: bool) -> Iterator[StepRecord]:
+    def _iterations(self, record: StepRecord, stepped: bool) -> Iterator[Event]:
         iteration, record.total = record.total or 0, None
         if record.step is None:  # no optimizer counter: every line is a step
             record.step = iteration
             yield record
             return
+        follows = self._gather(iteration, record.time_s)
+        if not stepped:
+            if not follows and len(self._sparse) < _MOST_SPARSE:
+                self._sparse.append((iteration, record))
+            return
+        before, self._before = self._before or _origin(iteration, record.step), (iteration, record.step)
+        per_step = 1.0 if self._whole else _iterations_per_step(before, self._before)
+        if not self._whole and not follows:
+            yield from _multiplied(record, per_step)
+        elif self._whole:
+            record.time_s = self._sum_s
+            yield record
+        self._sum_s, self._whole = 0.0, True
+
+    def _gather(self, iteration: int, time_s: float) -> bool:
+        """Add an iteration to the running step; return whether it follows the one before."""
         if iteration <= self._iteration:
             self._before = None
         follows = iteration == self._iteration + 1 and self._iteration >= 0
         if not follows:
             self._sum_s, self._whole = 0.0, iteration <= 1
         self._iteration = iteration
-        self._sum_s += record.time_s
-        if not stepped:
-            return
-        before, self._before = self._before, (iteration, record.step)
-        per_step = self._per_step(before)
-        if not self._whole and not follows:
-            record.time_s = record.time_s * per_step if is_known(per_step) else NAN
-        elif self._whole:
-            record.time_s = self._sum_s
-        else:
-            record.time_s = NAN
-        self._sum_s, self._whole = 0.0, True
-        if is_known(record.time_s):
-            yield record
+        self._sum_s += time_s
+        return follows
 
-    def _per_step(self, before: tuple[int, int] | None) -> float:
-        """Divide iterations by optimizer steps between two `(step)` lines."""
-        if before is None or self._before is None or self._before[1] <= before[1]:
-            return NAN
-        return (self._before[0] - before[0]) / (self._before[1] - before[1])
+    def finish(self) -> Iterator[Event]:
+        """Yield iterations printed at intervals, where no line happened to hold an optimizer step."""
+        if self._before is not None or len(self._sparse) < 2:
+            return
+        (then, first), (now, last) = self._sparse[0], self._sparse[-1]
+        per_step = _iterations_per_step((then, first.step or 0), (now, last.step or 0))
+        for _, record in self._sparse:
+            yield from _multiplied(record, max(round(per_step), 1) if is_known(per_step) else NAN)
+
+
+def _origin(iteration: int, step: int) -> tuple[int, int] | None:
+    """Where both counters started, if the numbers allow that it was zero."""
+    return (0, 0) if step > 0 and iteration % step == 0 else None
+
+
+def _iterations_per_step(before: tuple[int, int] | None, now: tuple[int, int]) -> float:
+    """Divide iterations by optimizer steps between two lines; NaN when the counters do not tell."""
+    if before is None or now[1] <= before[1] or now[0] <= before[0]:
+        return NAN
+    return (now[0] - before[0]) / (now[1] - before[1])
+
+
+def _multiplied(record: StepRecord, per_step: float) -> Iterator[Event]:
+    """Yield a step with the time of one of its iterations, multiplied."""
+    if not is_known(per_step):
+        return
+    record.time_s *= per_step
+    yield record
+    if per_step > 1:
+        yield Mark("note", f"a step is {per_step:g} iterations, of which one is printed: times are multiplied")
 
 
 class NanoGPTReader(PatternReader):
