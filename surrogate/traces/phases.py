@@ -50,19 +50,22 @@ def device_phases(trace: Trace) -> IntArray:
 
     Notes
     -----
-    A kernel is backward when its launch lies inside an autograd operator or on a thread of the autograd engine (hooks
-    that reduce gradients run there), optimizer when it lies inside an optimizer annotation. Recomputed forwards run
-    inside autograd operators and count as backward.
+    A kernel is backward when its launch lies inside an autograd operator or on a thread of the autograd engine: most
+    of such a thread's launches are backward, and hooks that reduce gradients run on it. It is optimizer when its launch
+    lies inside an optimizer annotation. Recomputed forwards run inside autograd operators and count as backward.
     """
     parents, launches = host_parents(trace), launch_rows(trace)
     launched = np.flatnonzero(launches != ABSENT)
     calls = launches[launched]
     backward, optimizer = _rows_named(trace, _BACKWARD_OPERATOR), _rows_named(trace, OPTIMIZER_STEP)
-    host_lanes = trace.lane[np.concatenate([optimizer, _rows_named(trace, PROFILER_STEP)])]
-    engine_lanes = np.setdiff1d(trace.lane[backward], host_lanes)
+    in_backward = enclosing(trace, parents, calls, backward) != ABSENT
+    main_lanes = trace.lane[np.concatenate([optimizer, _rows_named(trace, PROFILER_STEP)])]
+    lanes = trace.lane[calls]
+    all_calls, backward_calls = (np.bincount(each, minlength=len(trace.lanes)) for each in (lanes, lanes[in_backward]))
+    mostly_backward = np.flatnonzero((backward_calls > 0) & (2 * backward_calls >= all_calls))
+    engine_lanes = np.setdiff1d(mostly_backward, main_lanes)
     phases = np.full(len(trace), Phase.FORWARD, np.int64)
-    phases[launched[np.isin(trace.lane[calls], engine_lanes)]] = Phase.BACKWARD
-    phases[launched[enclosing(trace, parents, calls, backward) != ABSENT]] = Phase.BACKWARD
+    phases[launched[in_backward | np.isin(lanes, engine_lanes)]] = Phase.BACKWARD
     phases[launched[enclosing(trace, parents, calls, optimizer) != ABSENT]] = Phase.OPTIMIZER
     return phases
 

@@ -119,7 +119,7 @@ def _read_on_cluster(files: Sequence[Path], scheduler: str) -> list[Trace]:
     try:
         with connect(scheduler, timeout="10s") as client:
             gathered: list[Trace] = client.gather(client.map(read_trace, [file.resolve() for file in files]))
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise InputError(
             "--scheduler", "must be the address of a running Dask scheduler", scheduler, str(error)
         ) from error

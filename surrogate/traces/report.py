@@ -178,7 +178,7 @@ def _with_replay(report: TraceReport, traces: Sequence[Trace], edits: Sequence[E
         replay=result,
         dependencies_only_step_s=_dependencies_only_step_s(traces),
         path=tuple(path),
-        path_time_s=time_by_kind(path, seconds(window[1] - window[0])),
+        path_time_s=time_by_kind(path, path[-1].end_s - max(path[0].start_s, seconds(window[0])) if path else 0.0),
         what_if=predict_edits(traces, graph, result, edits) if edits else None,
     )
 
