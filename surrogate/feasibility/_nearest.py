@@ -1,0 +1,125 @@
+"""The layouts nearest to a plan that fit, each with its price in step time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from surrogate.analytic.workload import Offload, Recompute, Workload
+from surrogate.estimators.oom import DEFAULT_OOM_RISK
+from surrogate.feasibility._candidates import (
+    Changes,
+    PlanPredictor,
+    build_variants,
+    current_settings,
+    is_placeable,
+)
+
+FACTORS: Final = (0.5, 2.0, 4.0)
+"""How far tensor, pipeline and context parallelism may move."""
+
+MAX_CHANGES: Final = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NearbyLayout:
+    """One layout that fits."""
+
+    changes: Changes
+    """Fields to change and their new values."""
+    step_time_s: float
+    step_time_ratio: float
+    """Over the step time predicted for the plan as it stands: the price."""
+    peak_memory_bytes: float
+    oom_probability: float
+
+
+def nearest_layouts(
+    plan: pd.DataFrame, predict: PlanPredictor, *, oom_risk: float = DEFAULT_OOM_RISK, limit: int = 5
+) -> list[NearbyLayout]:
+    """Find the fastest layouts one or two changes away that fit.
+
+    Parameters
+    ----------
+    plan : DataFrame of one row
+        Canonical columns.
+    predict : PlanPredictor
+        Called once, with the plan and all its variants.
+    oom_risk : float
+        Largest probability of running out of memory that counts as fitting.
+    limit : int
+        Layouts to return at most.
+
+    Returns
+    -------
+    list of NearbyLayout
+        Fastest first. A pair of changes is left out when one of the two alone fits and is as fast. Empty when nothing
+        within two changes fits.
+
+    Raises
+    ------
+    InputError
+        If `plan` is not one row.
+    """
+    changes = list(_changes(current_settings(plan)))
+    variants = build_variants(plan, changes)
+    placeable = np.flatnonzero(is_placeable(variants))
+    table = predict(pd.concat([plan, variants.iloc[placeable]], ignore_index=True))
+    step_time_s = table["step_time_s"].to_numpy(dtype=np.float64)
+    risk = table["oom_probability"].to_numpy(dtype=np.float64)[1:]
+    order = np.argsort(step_time_s[1:], kind="stable")
+    fitting = [
+        NearbyLayout(
+            changes=changes[placeable[row]],
+            step_time_s=float(step_time_s[1 + row]),
+            step_time_ratio=float(step_time_s[1 + row] / step_time_s[0]),
+            peak_memory_bytes=float(table["peak_memory_bytes"].iloc[1 + row]),
+            oom_probability=float(risk[row]),
+        )
+        for row in order
+        if risk[row] <= oom_risk
+    ]
+    return _without_needless_pairs(fitting)[:limit]
+
+
+def _changes(w: Workload) -> Iterator[Changes]:
+    """Enumerate every single change and every pair of changes of different fields."""
+    moves = {field: values for field, values in _moves(w).items() if values}
+    for count in range(1, MAX_CHANGES + 1):
+        for fields in combinations(moves, count):
+            for values in product(*(moves[field] for field in fields)):
+                yield dict(zip(fields, values, strict=True))
+
+
+def _moves(w: Workload) -> dict[str, list[object]]:
+    """List what each field may become; the workload has one row."""
+    recompute = {Recompute.NONE: ["selective", "full"], Recompute.FULL: []}.get(
+        Recompute(int(w.recompute[0])), ["full"]
+    )
+    micro_batch = int(w.micro_batch_size[0])
+    sizes = {field: int(getattr(w, field)[0]) for field in ("tp", "pp", "cp")}
+    return {
+        "micro_batch_size": [size for size in range(1, micro_batch) if micro_batch % size == 0],
+        "recompute": list(recompute),
+        "zero_stage": list(range(int(w.zero_stage[0]) + 1, 4)),
+        **{field: [int(size * by) for by in FACTORS if size * by >= 1] for field, size in sizes.items()},
+        "sequence_parallel": [] if w.sequence_parallel[0] else [True],
+        "cpu_offload": ["optimizer", "activations"] if w.offload[0] == Offload.NONE else [],
+    }
+
+
+def _without_needless_pairs(fitting: list[NearbyLayout]) -> list[NearbyLayout]:
+    singles = [layout for layout in fitting if len(layout.changes) == 1]
+
+    def is_needless(layout: NearbyLayout) -> bool:
+        return len(layout.changes) > 1 and any(
+            single.changes.items() <= layout.changes.items() and single.step_time_s <= layout.step_time_s
+            for single in singles
+        )
+
+    return [layout for layout in fitting if not is_needless(layout)]
