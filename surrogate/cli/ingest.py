@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from surrogate.errors import InputError
+
 _SHOWN = {
     "run_id": "run", "framework": "framework", "status": "status", "step_time_s": "step s", "step_time_p95_s": "p95 s",
     "step_time_cv": "cv", "n_steps": "steps", "tokens_per_s_per_gpu": "tokens/s/GPU", "mfu": "MFU",
@@ -30,6 +32,8 @@ def ingest(
     result = ingest_logs(logs, plan=plan, source=source, format=format_)
     notes = list(result.notes)
     if output is not None:
+        if result.rows.empty:
+            raise InputError("LOG", "must hold at least one training run", ", ".join(map(str, logs)), "; ".join(notes))
         notes += check_ingested(result.rows, str(output), complete=plan is not None)
         write_rows(result.rows, output)
     if as_json:

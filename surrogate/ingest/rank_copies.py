@@ -10,6 +10,7 @@ from surrogate.ingest.run_data import RunLogData
 
 _COPY_TOLERANCE: Final = 0.05  # ranks of one step end together
 _TAGGED_TOLERANCE: Final = 0.5  # another rank's prefix on the same step needs less proof
+_SAME_MOMENT_S: Final = 1.0
 _MOST_COMPARED_RUNS: Final = 64
 
 
@@ -20,7 +21,7 @@ def _agree(one: float, other: float, tolerance: float) -> bool:
 def is_copy(record: StepRecord, seen: StepRecord) -> bool:
     """Whether two records of one step number are two ranks telling the same."""
     tagged = record.tag != seen.tag
-    if not tagged and record.loss != seen.loss:
+    if not tagged and record.loss != seen.loss and not abs(record.clock_s - seen.clock_s) < _SAME_MOMENT_S:
         return False
     tolerance = _TAGGED_TOLERANCE if tagged else _COPY_TOLERANCE
     pairs = (
@@ -47,7 +48,7 @@ def _same_block(run: RunLogData, other: RunLogData) -> bool:
 def _is_same_print(one: StepRecord, two: StepRecord) -> bool:
     """Whether two records are one step: clocks of two ranks agree, those of two runs do not."""
     if is_known(one.clock_s) and is_known(two.clock_s):
-        return abs(one.clock_s - two.clock_s) < 1.0 and is_copy(one, two)
+        return abs(one.clock_s - two.clock_s) < _SAME_MOMENT_S and is_copy(one, two)
     if one.loss != two.loss:
         return False
     if is_known(one.elapsed_s) and is_known(two.elapsed_s):
@@ -55,6 +56,11 @@ def _is_same_print(one: StepRecord, two: StepRecord) -> bool:
     if one.tag and two.tag and one.tag != two.tag:
         return is_copy(one, two)
     return one.time_s == two.time_s and is_copy(one, two)
+
+
+def repeats_last(record: StepRecord, last: StepRecord) -> bool:
+    """Whether a record repeats the step just told, at the same speed: a rank with a loss of its own."""
+    return record.step == last.step and is_known(record.time_s) and _agree(record.time_s, last.time_s, _COPY_TOLERANCE)
 
 
 def merge_rank_blocks(runs: list[RunLogData]) -> list[RunLogData]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from surrogate.ingest.rank_copies import is_copy, merge_rank_blocks
+from surrogate.ingest.rank_copies import is_copy, merge_rank_blocks, repeats_last
 from surrogate.ingest.records import Mark, Settings, StepRecord
 from surrogate.ingest.run_data import RunLogData
 
@@ -142,6 +142,9 @@ class RunTracker:
             return
         if run.first_step is None or step <= run.first_step:
             self._open().add(record)
+            return
+        if run.last is not None and repeats_last(record, run.last):
+            run.copies += 1
             return
         run.segments.append(len(run.records))
         run.recent = {}

@@ -72,6 +72,8 @@ CASES = {
     "single_cold_step": Expected("megatron-lm", (20.2891,), (1,)),
     "oom_only_mentioned": Expected("megatron-lm", (1.501,), (7,)),
     "oom_after_training": Expected("megatron-lm", (1.501,), (20,)),
+    "oom_after_bars": Expected("hf-trainer", (3.0,), (40,)),
+    "ranks_with_own_loss": Expected("megatron-lm", (1.501,), (20,), 57),
     "oom_recovered": Expected("llm-foundry", (2.0118,), (7,)),
 }
 
@@ -140,7 +142,9 @@ def test_printed_configuration(name: str, settings: dict[str, object]) -> None:
     assert {key: found.get(key) for key in settings} == settings
 
 
-@pytest.mark.parametrize("name", ["megatron_oom", "pytorch_oom_old", "hip_oom", "deepspeed_oom"])
+@pytest.mark.parametrize(
+    "name", ["megatron_oom", "pytorch_oom_old", "hip_oom", "deepspeed_oom", "oom_after_loading_bars"]
+)
 def test_out_of_memory_becomes_a_run_without_time(name: str) -> None:
     (run,) = report_of(name).runs
     assert run.status == "oom"

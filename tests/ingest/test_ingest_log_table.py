@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from surrogate.cli.ingest import ingest
-from surrogate.errors import FileFormatError, TableError, UnknownNameError
+from surrogate.errors import FileFormatError, InputError, TableError, UnknownNameError
 from surrogate.ingest import ingest_logs, read_log
 from surrogate.schema import INPUT_COLUMNS, read_runs
 
@@ -97,6 +97,14 @@ def test_contradicting_rows_are_not_written(tmp_path: Path, plan: Path) -> None:
     target = tmp_path / "runs.csv"
     result = CliRunner().invoke(app, [str(log("seconds")), "--plan", str(plan), "-o", str(target)])
     assert isinstance(result.exception, TableError)
+    assert not target.exists()
+
+
+def test_a_file_without_runs_is_not_written(tmp_path: Path) -> None:
+    target = tmp_path / "runs.csv"
+    result = CliRunner().invoke(app, [str(log("no_training")), "-o", str(target)])
+    assert isinstance(result.exception, InputError)
+    assert "no training progress" in str(result.exception)
     assert not target.exists()
 
 

@@ -27,6 +27,9 @@ _HEADER: Final = re.compile(
 _HEADER_KEYS: Final = {
     "Inst": "micro_batch_size", "Tota": "global_batch_size", "Grad": "gradient_accumulation_steps",
 }  # fmt: skip
+_OTHER_BAR: Final = re.compile(
+    r"(?i)load|fetch|generat|\bmap\b|tokeni|filter|process|saving|group|evaluat|validat|convert|quantiz|predict|shards"
+)
 _MOST_BARS: Final = 2**16
 
 
@@ -57,7 +60,12 @@ class HFTrainerReader:
         self.is_step_line = False
         for bar in (_JSON_LOG if '"current_steps"' in line.text else _BAR).finditer(line.text):
             self.is_step_line = True
+            if _OTHER_BAR.search(line.text, 0, bar.start()):
+                continue
             self._take_bar(int(bar["step"]), int(bar["total"]), parse_duration(bar["elapsed"]))
+        if "ut of memory" in line.text or "OutOfMemory" in line.text:  # what was trained before comes first
+            yield from self.finish()
+            self._reported = self._reported or bool(self._bars)
         if " = " in line.text:
             yield from self._header(line.text)
         if "_runtime" in line.text:

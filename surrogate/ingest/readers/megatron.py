@@ -10,7 +10,7 @@ from surrogate.ingest.lines import Line
 from surrogate.ingest.numbers import is_known, parse_positive
 from surrogate.ingest.readers.base import Field, PatternReader, field
 from surrogate.ingest.records import Event, Mark, Settings, StepRecord
-from surrogate.units import MIB, MILLI, TERA
+from surrogate.units import GIB, MIB, MILLI, TERA
 
 # The bar after the value proves that the number is whole: lines get cut.
 _TIME: Final = re.compile(r"elapsed.time.per.iteration.\(?(ms|s)\)?[:=]\s*([\d.eE+]+)(?:\s*/\s*([\d.eE+]+))?(?=\s*\|)")
@@ -214,7 +214,7 @@ class PrimusReader(MegatronReader):
     marks: ClassVar[tuple[bytes, ...]] = (b"(tokens/s/GPU)", b"tokens/s/GPU", b"hip mem usage", b"rank-")
     fields: ClassVar[dict[str, Field]] = {
         **MegatronReader.fields,
-        "memory_bytes": field(r"(?:hip|rocm) mem usage/free/total/usage_ratio: ([\d.]+)GB", MIB * 1024),
+        "memory_bytes": field(r"(?:hip|rocm) mem usage/free/total/usage_ratio: ([\d.]+)GB", GIB),
     }
 
     def __init__(self) -> None:
