@@ -65,9 +65,9 @@ def build_variants(plan: pd.DataFrame, changes: Sequence[Changes]) -> pd.DataFra
     fields = sorted({field for change in changes for field in change})
     rows = pd.concat([plan] * len(changes), ignore_index=True) if changes else plan.iloc[:0]
     before = {name: plan[name].iloc[0] if name in plan else None for name in fields}
-    table = rows.assign(
-        **{name: pd.Series([change.get(name, before[name]) for change in changes], dtype=object) for name in fields}
-    ).infer_objects()
+    columns = {name: pd.Series([change.get(name, before[name]) for change in changes], dtype=object) for name in fields}
+    kept = {name: plan[name].dtype for name in fields if name in plan}
+    table = rows.assign(**columns).infer_objects().astype(kept)
     return _consistent(table)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Final
 
@@ -51,6 +51,11 @@ class InverseAnswer:
     next_oom_probability: float
     evaluated: int
     """Plans predicted."""
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the answer for JSON: what is not a number is None."""
+        fields = asdict(self) | {"changes": dict(self.changes)}
+        return {name: None if isinstance(value, float) and np.isnan(value) else value for name, value in fields.items()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
