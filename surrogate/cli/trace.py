@@ -41,7 +41,7 @@ def trace(  # noqa: PLR0913 - one parameter per option
     as_json: JsonOption = False,
 ) -> None:
     """Tell where the time of a traced step goes, replay it, and predict what changes would do."""
-    from surrogate.cli.trace_tables import print_pipeline, print_report
+    from surrogate.cli.trace_tables import print_pipeline, print_report, working
     from surrogate.traces import analyse_traces, as_plain, is_pipeline_folder, parse_edit, read_traces
     from surrogate.traces.run_files import write_run
 
@@ -49,8 +49,10 @@ def trace(  # noqa: PLR0913 - one parameter per option
     if len(traces) == 1 and is_pipeline_folder(traces[0]):
         print_pipeline(traces[0], edits, as_json=as_json)
         return
-    columns = read_traces(traces, scheduler=scheduler)
-    report = analyse_traces(columns, with_replay=replay or html is not None, edits=edits)
+    with working("reading"):
+        columns = read_traces(traces, scheduler=scheduler)
+    with working("analysing"):
+        report = analyse_traces(columns, with_replay=replay or html is not None, edits=edits)
     written = write_run(columns, to_runs, plan) if to_runs else None
     if html:
         _write_page(report, html)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 from rich import box
 from rich.console import Console
+from rich.status import Status
 from rich.table import Table
 
 from surrogate.units import GIGA, MILLI, TERA
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
 MAX_STEPS_SHOWN: Final = 12
 MAX_CLASSES_SHOWN: Final = 8
+
+
+def working(what: str) -> Status:
+    """Return a context that shows on the terminal's error stream that something is under way."""
+    return Console(stderr=True).status(f"{what} traces")
 
 
 def print_report(report: TraceReport) -> None:

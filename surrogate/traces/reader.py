@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import gc
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,8 +54,9 @@ def read_trace(path: Path) -> Trace:
     """
     stream = TraceStream(path)
     builder = TraceBuilder()
-    for events in stream:
-        builder.add(events)
+    with _garbage_collection_paused():
+        for events in stream:
+            builder.add(events)
     document = stream.preamble | stream.trailer
     trace = builder.build(_trace_info(path, document, builder))
     if not len(trace):
@@ -135,6 +138,18 @@ def _dask_client() -> Callable[..., Any]:
         ) from error
     client: Callable[..., Any] = Client
     return client
+
+
+@contextmanager
+def _garbage_collection_paused() -> Iterator[None]:
+    """Keep the collector from looking for cycles: parsed events have none, and it costs a quarter of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _trace_info(path: Path, document: dict[str, Any], builder: TraceBuilder) -> TraceInfo:

@@ -25,6 +25,8 @@ BLOCKING_DIRECTION: Final = re.compile(r"DtoH|Device -> Pageable|Pageable -> Dev
 
 ROUNDING_NS: Final = 2000
 """Two times closer than this are equal: traces with integer microseconds round both."""
+MAX_SKEW_NS: Final = 1_000_000
+"""A call that starts this much after the device event is not its launch: ids are used again, clocks differ less."""
 BLOCKED_NS: Final = 5000
 """A synchronisation that is shorter did not wait."""
 QUEUE_DEPTH: Final = 900
@@ -74,8 +76,8 @@ def device_tasks(trace: Trace, launches: IntArray) -> DeviceTasks:
     pairs, code = np.unique(np.stack([trace.device[rows], trace.stream[rows]]), axis=1, return_inverse=True)
     order = np.lexsort((rows, trace.start_ns[rows], code))
     rows, code = rows[order], code[order].astype(np.int64)
-    launch = launches[rows]
-    start = trace.start_ns[rows]
+    start, launch = trace.start_ns[rows], launches[rows]
+    launch = np.where(trace.start_ns[launch] > start + MAX_SKEW_NS, ABSENT, launch)
     return DeviceTasks(
         row=rows,
         stream=code,
