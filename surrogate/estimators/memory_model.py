@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from surrogate.analytic.memory import MemoryBreakdown, peak_memory
+from surrogate.analytic.memory import MemoryBreakdown, peak_memory, stage_memory
 from surrogate.analytic.workload import FloatArray, IntArray, Workload
 from surrogate.errors import InputError
 from surrogate.estimators.memory_model_files import MemoryModelState, read_memory_model, write_memory_model
@@ -56,6 +56,11 @@ class MemoryModel(BaseEstimator):  # type: ignore[misc]
     ----------
     state_ : MemoryModelState
         Everything learnt.
+
+    Notes
+    -----
+    `fit` and `predict` take the completed workload beside the table, so that rows are completed once for all models:
+    scikit-learn's `check_estimator` therefore does not apply.
     """
 
     def __init__(self, *, item_scale: float | None = None, random_state: int = 0) -> None:
@@ -105,17 +110,26 @@ class MemoryModel(BaseEstimator):  # type: ignore[misc]
         log_peak, variance = state.posterior.predict(items * seen_items(kinds), codes)
         half_width = _interval_factor(state, codes) * np.sqrt(variance + state.posterior.peak_scale**2)
         return MemoryPrediction(
-            breakdown=scaled_breakdown(breakdown, np.exp(_log_factors(state, codes))),
+            breakdown=scaled_breakdown(breakdown, np.exp(state.posterior.log_factors(codes))),
             peak_bytes=np.exp(log_peak),
             lower_bytes=np.exp(log_peak - half_width),
             upper_bytes=np.exp(log_peak + half_width),
             oom_probability=_oom_probability(state, workload, items, codes),
         )
 
-    def correct(self, runs: pd.DataFrame, breakdown: MemoryBreakdown) -> MemoryBreakdown:
-        """Scale a breakdown made with `PRIOR_COEFFICIENTS` (for example of every stage) by its rows' sites."""
+    def predict_stages(self, run: pd.DataFrame, workload: Workload) -> MemoryBreakdown:
+        """Itemise every pipeline stage of one run, corrected for its site (arrays of shape (pp,), first stage first).
+
+        Raises
+        ------
+        InputError
+            If there is not exactly one row.
+        """
         check_is_fitted(self)
-        return scaled_breakdown(breakdown, np.exp(_log_factors(self.state_, self.state_.vocabulary.codes(runs))))
+        _check_lengths(run, workload)
+        stages = stage_memory(workload, PRIOR_COEFFICIENTS)
+        log_factors = self.state_.posterior.log_factors(self.state_.vocabulary.codes(run))
+        return scaled_breakdown(stages, np.repeat(np.exp(log_factors), len(stages.stage), axis=0))
 
     def save(self, directory: Path) -> None:
         """Write the fitted model into `directory` as JSON, npz and UBJSON."""
@@ -150,14 +164,6 @@ def _source_is_known(codes: IntArray) -> NDArray[np.bool_]:
 def _interval_factor(state: MemoryModelState, codes: IntArray) -> FloatArray:
     known, stranger = state.interval_factors
     return np.where(_source_is_known(codes), known, stranger)
-
-
-def _log_factors(state: MemoryModelState, codes: IntArray) -> FloatArray:
-    """Log factor of every item for each row's site, shape (n, num_items)."""
-    sites, site_of_row = np.unique(codes, axis=0, return_inverse=True)
-    factors = np.array([state.posterior.site_factors(site)[0] for site in sites])
-    rows: FloatArray = factors[site_of_row.ravel()]
-    return rows
 
 
 def _oom_probability(state: MemoryModelState, workload: Workload, items: FloatArray, codes: IntArray) -> FloatArray:

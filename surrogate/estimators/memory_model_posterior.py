@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,13 +41,18 @@ class Posterior:
     def predict(self, items: FloatArray, codes: IntArray) -> tuple[FloatArray, FloatArray]:
         """Predict the mean and the variance (without noise) of the log peak, each of shape (n,)."""
         mean, variance = np.empty(len(items)), np.empty(len(items))
-        sites, site_of_row = np.unique(codes, axis=0, return_inverse=True)
-        for index, site in enumerate(sites):
-            rows = np.flatnonzero(site_of_row.ravel() == index)
+        for site, rows in rows_by_site(codes):
             factors, covariance = self.site_factors(site)
             mean[rows], shares = log_peak(items[rows], factors)
-            variance[rows] = np.einsum("ij,jk,ik->i", shares, covariance, shares, optimize=True)
+            variance[rows] = ((shares @ covariance) * shares).sum(axis=1)
         return mean, variance
+
+    def log_factors(self, codes: IntArray) -> FloatArray:
+        """Give the log factor of every item for each row's site, shape (n, num_items)."""
+        factors = np.empty((len(codes), NUM_ITEMS))
+        for site, rows in rows_by_site(codes):
+            factors[rows] = self.site_factors(site)[0]
+        return factors
 
     def site_factors(self, site: IntArray) -> tuple[FloatArray, FloatArray]:
         """Give one site's log factors (shape (num_items,)) and their covariance.
@@ -70,6 +76,18 @@ class Posterior:
                 selector[np.arange(NUM_ITEMS), offset + code * NUM_EFFECTS + ITEM_EFFECT] = 1.0
             offset += count * NUM_EFFECTS
         return selector, strange
+
+
+def rows_by_site(codes: IntArray) -> Iterator[tuple[IntArray, IntArray | slice]]:
+    """Group rows by their site codes (shape (n, num_levels)); a table of one site, as in a search, costs nothing."""
+    if len(codes) and (codes == codes[0]).all():
+        yield codes[0], slice(None)
+        return
+    sites, site_of_row = np.unique(codes, axis=0, return_inverse=True)
+    order = np.argsort(site_of_row.ravel(), kind="stable")
+    ends = np.cumsum(np.bincount(site_of_row.ravel(), minlength=len(sites)))
+    for site, start, end in zip(sites, np.concatenate([[0], ends[:-1]]), ends, strict=True):
+        yield site, order[start:end]
 
 
 def log_peak(items: FloatArray, factors: FloatArray) -> tuple[FloatArray, FloatArray]:

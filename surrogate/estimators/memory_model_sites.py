@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from surrogate.analytic.workload import BoolArray, FloatArray, IntArray
+from surrogate.features.columns import texts
 from surrogate.features.stacks import stack_traits
 
 LEVELS: Final[tuple[str, ...]] = ("stack", "publisher_family", "source")
@@ -37,16 +38,12 @@ class MemoryObservations:
 
 def text_column(runs: pd.DataFrame, name: str) -> NDArray[np.str_]:
     """Read one column as text, empty where it is absent or missing (shape (n,))."""
-    if name not in runs:
-        return np.full(len(runs), NOT_SAID)
-    return runs[name].astype("string").fillna(NOT_SAID).to_numpy(dtype=str)
+    return np.asarray(texts(runs, name), dtype=str)
 
 
-def level_column(runs: pd.DataFrame, level: str) -> NDArray[np.str_]:
-    """Read the names of one level (shape (n,)); a stack that is not named follows from the framework."""
-    if level == "stack":
-        return np.asarray(stack_traits(runs).stack.astype(str), dtype=str)
-    return text_column(runs, level)
+def level_column(runs: pd.DataFrame, level: str) -> pd.Categorical:
+    """Read the names of one level (n codes); a stack that is not named follows from the framework."""
+    return stack_traits(runs).stack if level == "stack" else texts(runs, level)
 
 
 def read_observations(runs: pd.DataFrame) -> MemoryObservations:
@@ -82,14 +79,15 @@ class SiteVocabulary:
     @classmethod
     def of(cls, runs: pd.DataFrame) -> SiteVocabulary:
         """Collect the values of every level."""
-        seen = (np.unique(level_column(runs, level)) for level in LEVELS)
-        return cls(names=tuple(tuple(str(value) for value in values if value != NOT_SAID) for values in seen))
+        seen = (np.unique(np.asarray(level_column(runs, level), dtype=str)) for level in LEVELS)
+        return cls(names=tuple(tuple(str(name) for name in names if name != NOT_SAID) for names in seen))
 
     def codes(self, runs: pd.DataFrame) -> IntArray:
         """Code every row at every level, `UNKNOWN` where unseen (shape (n, num_levels))."""
         columns = []
-        for level, values in zip(LEVELS, self.names, strict=True):
-            code = {value: index for index, value in enumerate(values)}
-            names, inverse = np.unique(level_column(runs, level), return_inverse=True)
-            columns.append(np.array([code.get(str(name), UNKNOWN) for name in names], dtype=np.int64)[inverse])
+        for level, names in zip(LEVELS, self.names, strict=True):
+            code = {name: index for index, name in enumerate(names)}
+            column = level_column(runs, level)
+            table = np.array([code.get(str(text), UNKNOWN) for text in column.categories], dtype=np.int64)
+            columns.append(table[column.codes] if len(table) else np.full(len(runs), UNKNOWN, dtype=np.int64))
         return np.column_stack(columns)

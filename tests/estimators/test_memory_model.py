@@ -120,6 +120,16 @@ def test_items_sum_to_the_predicted_peak(trained, unseen) -> None:
     np.testing.assert_allclose(prediction.breakdown.allocated_bytes, prediction.peak_bytes)
 
 
+def test_stages_of_one_run_hold_its_peak(trained, unseen) -> None:
+    run = unseen[unseen["pp"] == 4].iloc[:1]
+    workload = prepare_runs(run).workload
+    stages, peak = trained.predict_stages(run, workload), trained.predict(run, workload)
+    assert len(stages.stage) == 4
+    assert stages.allocated_bytes[int(peak.breakdown.stage[0])] == pytest.approx(peak.peak_bytes[0])
+    with pytest.raises(InputError, match="one row"):
+        trained.predict_stages(unseen, prepare_runs(unseen).workload)
+
+
 def test_kinds_of_measurement_are_ordered(trained, unseen) -> None:
     workload = prepare_runs(unseen).workload
     allocated, reserved, device = (
