@@ -39,7 +39,7 @@ def _same_block(run: RunLogData, other: RunLogData) -> bool:
         return False
     known = run.by_step()
     common = [(known[record.step], record) for record in other.records if record.step in known]
-    if len(common) < max(2, len(other.records) // 2):
+    if len(common) < max(2, min(len(run.records), len(other.records)) // 2):
         return False
     same = sum(_is_same_print(one, two) for one, two in common)
     return same >= 0.9 * len(common)

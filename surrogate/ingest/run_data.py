@@ -99,6 +99,12 @@ class RunLogData:
         self._remember(record)
         self.last = record
 
+    def shrink(self, most_records: int) -> None:
+        """Thin a finished run to at most so many records, and forget what only reading needs."""
+        self.recent = {}
+        while len(self.records) > most_records:
+            self._thin()
+
     def _thin(self) -> None:
         self.records = self.records[::2]
         self.segments = sorted({index // 2 for index in self.segments})

@@ -19,6 +19,8 @@ from surrogate.ingest.records import Mark, Settings, StepRecord
 from surrogate.ingest.run_data import RunLogData
 
 _MOST_RUNS: Final = 1000
+_RECORDS_OF_ALL_RUNS: Final = 2**14
+_FEWEST_KEPT: Final = 64
 _SETTINGS_OF_A_JOB: Final = 3  # so many settings printed anew are another job's
 _MEMORY_SETTLED: Final = 1000  # records after which another rank's copy is not searched for a higher peak
 
@@ -73,8 +75,8 @@ class RunTracker:
 
     def _open(self) -> RunLogData:
         run = RunLogData()
-        if self.runs:
-            self.runs[-1].recent = {}
+        for finished in self.runs:
+            finished.shrink(max(_RECORDS_OF_ALL_RUNS // len(self.runs), _FEWEST_KEPT))
         if len(self.runs) >= _MOST_RUNS:
             self.num_left_out += 1
         else:
