@@ -71,7 +71,8 @@ def predict_layout(step_s: float, phases: StepPhases, traced: Layout, new: Layou
     Layers are split evenly: a stage's pass takes traced.pp / new.pp of the traced one's time, its optimizer
     likewise. What lies between steps stays.
     """
-    return step_s * _modelled_s(phases, traced, new) / _modelled_s(phases, traced, traced)
+    modelled_s = _modelled_s(phases, traced, traced)
+    return step_s * _modelled_s(phases, traced, new) / modelled_s if modelled_s else step_s
 
 
 def predict_pipeline(measured: MeasuredPipeline, edits: Sequence[Edit]) -> tuple[PipelineReplay, float]:

@@ -77,7 +77,7 @@ def simulate_step(times: PipelineTimes, schedule: Schedule) -> PipelineStep:
             raise InputError("schedule", "must not wait in a circle", f"{schedule.name} with p={p}, v={v}, m={m}")
     last = max(ends.values())
     busy = float(times.forward_s.sum() + times.backward_s.sum())
-    return PipelineStep(*starts, step_s=last + times.tail_s, bubble_fraction=1.0 - busy / (p * last))
+    return PipelineStep(*starts, step_s=last + times.tail_s, bubble_fraction=1.0 - busy / (p * last) if last else 0.0)
 
 
 def _checked_shape(times: PipelineTimes) -> tuple[int, int, int]:

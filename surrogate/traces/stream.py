@@ -51,6 +51,7 @@ class TraceStream:
         self.path = path
         self.preamble: dict[str, Any] = {}
         self.trailer: dict[str, Any] = {}
+        self._is_object = False
 
     def __iter__(self) -> Iterator[list[Event]]:
         try:
@@ -87,6 +88,7 @@ class TraceStream:
             return text[1:]
         if text[:1] != b"{":
             raise FileFormatError(f"{self.path}: not a profiler trace: no JSON object or list at its start")
+        self._is_object = True
         while True:
             for match in _ARRAY_START.finditer(text):
                 preamble = _parse(text[: match.start()] + b'"traceEvents":[]}')
@@ -104,7 +106,7 @@ class TraceStream:
         try:
             events, end = json.JSONDecoder(strict=False).raw_decode("[" + readable)
             rest = readable[end - 1 :].strip().removeprefix(",")
-            self.trailer = json.loads("{" + rest) if rest else {}
+            self.trailer = json.loads("{" + rest) if rest or self._is_object else {}
         except ValueError as error:
             raise FileFormatError(
                 f"{self.path}: cut off or damaged: the event array does not end as JSON ({error})"

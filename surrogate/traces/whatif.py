@@ -29,7 +29,7 @@ class WhatIf(NamedTuple):
     @property
     def speed_up(self) -> float:
         """Replayed over predicted step time."""
-        return self.replayed_step_s / self.predicted_step_s
+        return self.replayed_step_s / self.predicted_step_s if self.predicted_step_s else 1.0
 
 
 def predict_edits(traces: Sequence[Trace], graph: TaskGraph, baseline: Replay, edits: Sequence[Edit]) -> WhatIf:

@@ -112,6 +112,14 @@ def test_refusals_say_why(fixtures, file, sentence):
         read_trace(fixtures / file)
 
 
+def test_cut_before_the_last_brace(plain, tmp_path):
+    path = tmp_path / "trace.json"
+    text = plain.read_text()
+    path.write_text(text[: text.rindex("]") + 1])
+    with pytest.raises(FileFormatError, match="cut off"):
+        read_trace(path)
+
+
 def test_cut_gzip(plain, tmp_path):
     path = tmp_path / "trace.json.gz"
     whole = gzip.compress(plain.read_bytes())
