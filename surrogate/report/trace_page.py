@@ -58,6 +58,7 @@ def render_trace_page(report: TraceReport, title: str = "Trace report") -> str:
         Heading.
     """
     figures = [("Where the steps go", breakdown_figure(report.ranks)), ("Kernel classes", class_figure(report.ranks))]
+    figures.append(("Share of time with a running device event", busy_figure(report.ranks)))
     if report.path:
         figures.append(("Critical path of one step, replayed", path_figure(report.path)))
     body = [f"<h1>{html.escape(title)}</h1>", _summary(report)]
@@ -102,6 +103,23 @@ def class_figure(ranks: Sequence[RankReport]) -> go.Figure:
             y=[each.total_s / MILLI for each in rank.classes],
         )
     figure.update_layout(yaxis_title="ms", height=360, margin={"t": 20}, showlegend=len(ranks) > 1)
+    return figure
+
+
+def busy_figure(ranks: Sequence[RankReport]) -> go.Figure:
+    """Return the busy share over time, one line per rank; it says that something runs, not how well."""
+    figure = go.Figure()
+    for rank in ranks:
+        width, shares = rank.busy_share
+        figure.add_scatter(
+            name=f"rank {rank.rank if rank.rank is not None else '?'}",
+            x=[(place + 0.5) * width / MILLI for place in range(len(shares))],
+            y=list(shares),
+            mode="lines",
+            line={"width": 1, "shape": "hvh"},
+        )
+    figure.update_layout(xaxis_title="ms", height=260, margin={"t": 20}, showlegend=len(ranks) > 1)
+    figure.update_yaxes(range=[0, 1.02], tickformat=".0%")
     return figure
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from surrogate.traces.intervals import Intervals, clip, overlap_length, union
 from surrogate.traces.kinds import CLASSES, EventKind
 from surrogate.traces.steps import Step, find_steps, launched_rows, periods_ns
 from surrogate.units import GIGA
+
+BIN_NS: Final = 1_000_000
+MAX_BINS: Final = 2000
 
 
 def seconds(ns: float) -> float:
@@ -56,6 +59,13 @@ class StepBreakdown(NamedTuple):
     kernels_started: int
     window: Occupancy
     launched: Occupancy
+
+
+class BusyShare(NamedTuple):
+    """Share of each bin of `bin_s` seconds, from the first device event on, with at least one running."""
+
+    bin_s: float
+    shares: tuple[float, ...]
 
 
 class ClassTime(NamedTuple):
@@ -118,6 +128,25 @@ def _break_down(trace: Trace, step: Step, period: int | None, rows: IntArray, la
         window=rows_occupancy(trace, rows, (step.start_ns, step.end_ns)),
         launched=rows_occupancy(trace, launched),
     )
+
+
+def busy_share(trace: Trace, rows: IntArray) -> BusyShare:
+    """Return the share of each time bin with at least one running device event; it is not occupancy.
+
+    Notes
+    -----
+    Bins are 1 ms, wider where a trace would have more than `MAX_BINS` of them.
+    """
+    busy = union(trace.start_ns[rows], trace.end_ns[rows])
+    begin, end = (int(busy.start[0]), int(busy.end[-1])) if len(busy.start) else (0, 0)
+    width = max(BIN_NS, -(-(end - begin) // MAX_BINS))
+    edges = np.arange(begin, end + width, width)
+    # Busy time up to a moment is linear inside an interval and constant between two.
+    knots = np.stack([busy.start, busy.end], axis=1).ravel()
+    lengths = np.cumsum(busy.end - busy.start)
+    reached = np.stack([np.concatenate([[0], lengths[:-1]]), lengths], axis=1).ravel() if len(lengths) else knots
+    shares = np.diff(np.interp(edges, knots, reached)) / width if len(knots) else np.zeros(0)
+    return BusyShare(seconds(width), tuple(np.round(shares, 4).tolist()))
 
 
 def class_times(trace: Trace, rows: IntArray) -> list[ClassTime]:

@@ -140,16 +140,25 @@ def _rank_factors(trace: Trace, graph: TaskGraph, position: int, edit: Edit, fac
     elif edit.name == "hidden":
         factors[tasks] = _hidden_factors(trace, rows, edit.ratio())
     elif edit.name == "dp":
-        ring = np.isin(rows, [row for row in collective_rows(trace).tolist() if _is_ring(trace, row)])
-        factors[tasks[ring]] = _ring_share(edit.value) / _ring_share(_traced_dp(trace, edit))
+        traced = _traced_dp(trace, edit)
+        factors[tasks[np.isin(rows, _data_parallel_rows(trace, traced))]] = _ring_share(edit.value) / _ring_share(
+            traced
+        )
     else:
         name = KernelClass.COMMUNICATION if edit.name == BANDWIDTH else KernelClass(edit.name)
         factors[tasks[trace.kernel_class[rows] == CLASSES.index(name)]] = 1.0 / edit.value
 
 
-def _is_ring(trace: Trace, row: int) -> bool:
-    known = trace.collectives.get(row)
-    return bool(_RING.search(known.operation if known else trace.names[trace.name[row]]))
+def _data_parallel_rows(trace: Trace, dp: float) -> list[int]:
+    """Return the ring collectives over `dp` ranks; without metadata, those of the backward and the optimizer."""
+    phases = device_phases(trace)
+    chosen = []
+    for row in collective_rows(trace).tolist():
+        known = trace.collectives.get(row)
+        name = known.operation if known else trace.names[trace.name[row]]
+        if _RING.search(name) and (known.group_size == dp if known else phases[row] != Phase.FORWARD):
+            chosen.append(row)
+    return chosen
 
 
 def _ring_share(num_ranks: float) -> float:

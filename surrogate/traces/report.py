@@ -7,11 +7,13 @@ from typing import Any, Final, NamedTuple
 
 from surrogate.errors import FileFormatError
 from surrogate.traces.breakdown import (
+    BusyShare,
     ClassTime,
     Occupancy,
     StepBreakdown,
     break_down_steps,
     busy_per_stream,
+    busy_share,
     class_times,
     rows_occupancy,
     seconds,
@@ -46,6 +48,7 @@ class RankReport(NamedTuple):
     steps: tuple[StepBreakdown, ...]
     classes: tuple[ClassTime, ...]
     stream_busy_s: dict[int, float]
+    busy_share: BusyShare
     matrix_rates: tuple[MatrixRate, ...]
     collective_rates: tuple[CollectiveRate, ...]
 
@@ -139,6 +142,7 @@ def _report_rank(trace: Trace) -> RankReport:
         steps=tuple(steps),
         classes=tuple(class_times(trace, rows)),
         stream_busy_s=busy_per_stream(trace, rows),
+        busy_share=busy_share(trace, rows),
         matrix_rates=tuple(matrix_rates(matrix_products(trace))),
         collective_rates=tuple(collective_rates(trace)),
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from surrogate.traces.breakdown import break_down_steps, busy_per_stream, class_times
+from surrogate.traces.breakdown import break_down_steps, busy_per_stream, busy_share, class_times, rows_occupancy
 from surrogate.traces.kinds import KernelClass, classify_kernel
 from surrogate.traces.phases import device_phases, is_training, step_phases
 from surrogate.traces.rates import collective_rates, matrix_products, matrix_rates
@@ -45,6 +45,15 @@ def test_classes_and_streams(plain):
         "optimizer": (pytest.approx(90e-6), 3),
     }
     assert busy_per_stream(trace, rows) == {7: pytest.approx(510e-6), 20: pytest.approx(150e-6)}
+
+
+def test_busy_share_adds_up(fixtures):
+    for oddity in ("plain", "host_runs_ahead", "cuda_graph"):
+        trace = read_trace(fixtures / oddity / "trace.json")
+        share = busy_share(trace, trace.main_device_rows)
+        assert share.bin_s == pytest.approx(1e-3)
+        busy_s = rows_occupancy(trace, trace.main_device_rows).busy_s
+        assert sum(share.shares) * share.bin_s == pytest.approx(busy_s, abs=1e-4 * share.bin_s)
 
 
 def test_main_device_is_the_busiest(fixtures):
