@@ -27,7 +27,7 @@ def ingest(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Read training logs: steady-state step time, tokens/s, memory, and the configuration they print."""
-    from surrogate.ingest.table import check_ingested, ingest_logs, rows_as_json, write_rows  # noqa: PLC0415
+    from surrogate.ingest.table import check_ingested, ingest_logs, rows_as_json, write_rows
 
     result = ingest_logs(logs, plan=plan, source=source, format=format_)
     notes = list(result.notes)
@@ -37,7 +37,7 @@ def ingest(
         notes += check_ingested(result.rows, str(output), complete=plan is not None)
         write_rows(result.rows, output)
     if as_json:
-        import orjson  # noqa: PLC0415
+        import orjson
 
         typer.echo(orjson.dumps({"runs": rows_as_json(result.rows), "notes": notes}).decode())
         return
@@ -58,7 +58,7 @@ def _table(rows: list[dict[str, object]]) -> str:
 
 
 def _cell(name: str, value: object) -> str:
-    from surrogate.units import GIB  # noqa: PLC0415
+    from surrogate.units import GIB
 
     if value is None:
         return "-"

@@ -88,7 +88,7 @@ def _dumped(settings: Mapping[str, str]) -> dict[str, Scalar]:
     dump = {key.removeprefix(DUMP_PREFIX): value for key, value in settings.items() if key.startswith(DUMP_PREFIX)}
     if _MEGATRON_ARGUMENTS - dump.keys():
         return {}
-    from surrogate.ingest.configs.megatron import read_megatron_arguments  # noqa: PLC0415 - read when a dump is there
+    from surrogate.ingest.configs.megatron import read_megatron_arguments  # read when a dump is there
 
     report = read_megatron_arguments(dump)
     skipped = report.defaulted | {name for name, keys in _SAID_BY.items() if not keys & dump.keys()}
@@ -122,7 +122,7 @@ def _accelerator(printed: str) -> str:
     """Catalogue name of a printed device; "" when it could be several."""
     if not printed:
         return ""
-    from surrogate.catalog.accelerators import resolve_accelerator  # noqa: PLC0415 - read when a device is named
+    from surrogate.catalog.accelerators import resolve_accelerator  # read when a device is named
 
     hints = [name for prefix, name in _ACCELERATOR_HINTS if printed.upper().startswith(prefix)]
     for candidate in (printed, *hints):

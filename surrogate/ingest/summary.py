@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -95,44 +96,46 @@ def _infer_counts(draft: RunDraft) -> None:
 
 
 def _finish(draft: RunDraft, format_name: str, framework: str) -> LogRun:
-    run = draft.run
+    run, records = draft.run, draft.run.records
     status = _status(draft)
-    described = {
-        "format": format_name,
-        "framework": framework,
-        "framework_version": _versions(run.settings),
-        "status": status,
-        "n_records": run.num_records,
-        "peak_memory_bytes": run.peak_memory_bytes,
-        "peak_memory_kind": run.memory_kind if is_known(run.peak_memory_bytes) else "",
-        "first_step": run.records[0].step if run.records else None,
-        "last_step": run.records[-1].step if run.records else None,
-        "first_clock_s": next((record.clock_s for record in run.records if is_known(record.clock_s)), NAN),
-        "num_rank_copies": run.copies,
-        "settings": draft.facts,
-        "regimes": _regimes(draft),
-    }
-    measured = _measured(draft) if status == "ok" else {}
-    return LogRun(**described, **measured, reasons=draft.reasons, notes=tuple(draft.notes))  # type: ignore[arg-type]
+    summary = LogRun(
+        format=format_name,
+        framework=framework,
+        framework_version=_versions(run.settings),
+        status=status,
+        n_records=run.num_records,
+        peak_memory_bytes=run.peak_memory_bytes,
+        peak_memory_kind=run.memory_kind if is_known(run.peak_memory_bytes) else "",
+        first_step=records[0].step if records else None,
+        last_step=records[-1].step if records else None,
+        first_clock_s=next((record.clock_s for record in records if is_known(record.clock_s)), NAN),
+        num_rank_copies=run.copies,
+        settings=draft.facts,
+    )
+    if status == "ok":
+        summary = _with_measured(summary, draft)
+    return replace(summary, reasons=draft.reasons, notes=tuple(draft.notes))
 
 
-def _measured(draft: RunDraft) -> dict[str, object]:
-    """Everything that only a run that trained has."""
+def _with_measured(summary: LogRun, draft: RunDraft) -> LogRun:
+    """Add everything that only a run that trained has."""
     records, steady = draft.run.records, draft.steady
     tokens_per_s_per_gpu, samples_per_s = token_rate(draft), sample_rate(draft)
     explain_missing(draft, tokens_per_s_per_gpu, samples_per_s)
-    return {
-        "step_time_s": draft.step_time_s,
-        "step_time_p95_s": steady.p95 if steady is not None else NAN,
-        "step_time_cv": steady.cv if steady is not None else NAN,
-        "step_time_from": draft.source or "",
-        "n_steps": _steps_used(draft),
-        "n_dropped": steady.num_warm_up if steady is not None else 0,
-        "tokens_per_s_per_gpu": tokens_per_s_per_gpu,
-        "samples_per_s": samples_per_s,
-        "achieved_flops_per_s": median_where(column(records, "flops_per_s"), draft.used),
-        "mfu": median_where(column(records, "mfu"), draft.used),
-    }
+    return replace(
+        summary,
+        step_time_s=draft.step_time_s,
+        step_time_p95_s=steady.p95 if steady is not None else NAN,
+        step_time_cv=steady.cv if steady is not None else NAN,
+        step_time_from=draft.source or "",
+        n_steps=_steps_used(draft),
+        n_dropped=steady.num_warm_up if steady is not None else 0,
+        tokens_per_s_per_gpu=tokens_per_s_per_gpu,
+        samples_per_s=samples_per_s,
+        achieved_flops_per_s=median_where(column(records, "flops_per_s"), draft.used),
+        mfu=median_where(column(records, "mfu"), draft.used),
+        regimes=_regimes(draft),
+    )
 
 
 def _status(draft: RunDraft) -> str:

@@ -6,20 +6,22 @@ from collections.abc import Callable
 from typing import Final
 
 from surrogate.ingest.readers.base import LogReader
+from surrogate.ingest.readers.colossalai import ColossalAIReader
 from surrogate.ingest.readers.composer import ComposerReader
-from surrogate.ingest.readers.deepspeed import ColossalAIReader, DeepSpeedReader
+from surrogate.ingest.readers.deepspeed import DeepSpeedReader
+from surrogate.ingest.readers.gpt_neox import GPTNeoXReader
 from surrogate.ingest.readers.hf_trainer import HFTrainerReader, ProgressBarReader
-from surrogate.ingest.readers.megatron import (
-    GPTNeoXReader,
-    MegatronBridgeReader,
-    MegatronDeepSpeedReader,
-    MegatronReader,
-    PrimusReader,
-)
+from surrogate.ingest.readers.internevo import InternEvoReader
+from surrogate.ingest.readers.litgpt import LitgptReader
+from surrogate.ingest.readers.maxtext import MaxTextReader
+from surrogate.ingest.readers.megatron import MegatronDeepSpeedReader, MegatronReader
+from surrogate.ingest.readers.megatron_bridge import MegatronBridgeReader
 from surrogate.ingest.readers.mlperf import MLPerfReader
-from surrogate.ingest.readers.nemo import MaxTextReader, NemoReader
-from surrogate.ingest.readers.pytorch import InternEvoReader, NanotronReader, TorchtitanReader
-from surrogate.ingest.readers.small import LitgptReader, NanoGPTReader
+from surrogate.ingest.readers.nanogpt import NanoGPTReader
+from surrogate.ingest.readers.nanotron import NanotronReader
+from surrogate.ingest.readers.nemo import NemoReader
+from surrogate.ingest.readers.primus import PrimusReader
+from surrogate.ingest.readers.torchtitan import TorchtitanReader
 
 READERS: Final[tuple[Callable[[], LogReader], ...]] = (
     MLPerfReader,
