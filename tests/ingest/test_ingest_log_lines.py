@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
 from surrogate.ingest.facts import columns_of
-from surrogate.ingest.lines import clean_text, select_lines
+from surrogate.ingest.lines import Line, clean_text, select_lines
 from surrogate.ingest.numbers import parse_duration, parse_number, parse_positive
 from surrogate.ingest.oom import read_oom
 from surrogate.ingest.prefixes import parse_clock, rank_tag
@@ -127,3 +128,13 @@ def test_out_of_memory(text: str) -> None:
 )
 def test_mere_mentions(text: str) -> None:
     assert read_oom(text) is None
+
+
+def test_the_reader_of_the_manual_works() -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "ingest-logs.md").read_text()
+    names: dict[str, type] = {}
+    exec(manual.split("```python")[1].split("```")[0], names)
+    line = Line("[train] step 12/500 loss=2.31 dt=812ms tok/s/gpu=10,087 tflops=402", follows=True)
+    (record,) = names["MyTrainerReader"]().read(line)
+    assert (record.step, record.total, record.loss) == (12, 500, "2.31")
+    assert (record.time_s, record.tokens_per_s_per_gpu, record.flops_per_s) == (0.812, 10087.0, 402e12)
