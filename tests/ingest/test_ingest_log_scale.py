@@ -36,10 +36,10 @@ def write_log(path: Path, *, num_steps: int, num_ranks: int = 1) -> Path:
 
 
 def test_interleaved_ranks_are_one_run(tmp_path: Path) -> None:
-    path = write_log(tmp_path / "ranks.log", num_steps=2500, num_ranks=16)
+    path = write_log(tmp_path / "ranks.log", num_steps=1500, num_ranks=16)
     (run,) = read_log(path).runs
-    assert run.n_records == 2500
-    assert run.num_rank_copies == 15 * 2500
+    assert run.n_records == 1500
+    assert run.num_rank_copies == 15 * 1500
     assert run.step_time_s == pytest.approx(1.5, rel=2e-3)
     assert run.samples_per_s == pytest.approx(512 / 1.5, rel=2e-3)
 
@@ -80,7 +80,7 @@ def cpu_s(path: Path) -> float:
 )
 def test_time_is_linear(tmp_path: Path, unit: str) -> None:
     times = []
-    for num_bytes in (500_000, 2_000_000):
+    for num_bytes in (300_000, 1_200_000):
         path = tmp_path / f"{num_bytes}.log"
         path.write_text(unit * (num_bytes // len(unit)))
         times.append(cpu_s(path))
@@ -88,7 +88,7 @@ def test_time_is_linear(tmp_path: Path, unit: str) -> None:
 
 
 def test_memory_stays_bounded(tmp_path: Path) -> None:
-    small, large = (write_log(tmp_path / f"{n}.log", num_steps=n) for n in (6_000, 18_000))
+    small, large = (write_log(tmp_path / f"{n}.log", num_steps=n) for n in (4_000, 12_000))
     peaks = []
     for path in (small, large):
         tracemalloc.start()
