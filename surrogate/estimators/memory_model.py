@@ -107,10 +107,12 @@ class MemoryModel(BaseEstimator):  # type: ignore[misc]
         codes = state.vocabulary.codes(runs)
         breakdown = peak_memory(workload, PRIOR_COEFFICIENTS)
         items = item_table(breakdown)
+        shift = _shift(state, codes)
         log_peak, variance = state.posterior.predict(items * seen_items(kinds), codes)
+        log_peak = log_peak + shift
         half_width = _interval_factor(state, codes) * np.sqrt(variance + state.posterior.peak_scale**2)
         return MemoryPrediction(
-            breakdown=scaled_breakdown(breakdown, np.exp(state.posterior.log_factors(codes))),
+            breakdown=scaled_breakdown(breakdown, np.exp(state.posterior.log_factors(codes) + shift[:, None])),
             peak_bytes=np.exp(log_peak),
             lower_bytes=np.exp(log_peak - half_width),
             upper_bytes=np.exp(log_peak + half_width),
@@ -128,7 +130,8 @@ class MemoryModel(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         _check_lengths(run, workload)
         stages = stage_memory(workload, PRIOR_COEFFICIENTS)
-        log_factors = self.state_.posterior.log_factors(self.state_.vocabulary.codes(run))
+        codes = self.state_.vocabulary.codes(run)
+        log_factors = self.state_.posterior.log_factors(codes) + _shift(self.state_, codes)[:, None]
         return scaled_breakdown(stages, np.repeat(np.exp(log_factors), len(stages.stage), axis=0))
 
     def save(self, directory: Path) -> None:
@@ -161,6 +164,10 @@ def _source_is_known(codes: IntArray) -> NDArray[np.bool_]:
     return known
 
 
+def _shift(state: MemoryModelState, codes: IntArray) -> FloatArray:
+    return np.where(_source_is_known(codes), 0.0, state.stranger_shift)
+
+
 def _interval_factor(state: MemoryModelState, codes: IntArray) -> FloatArray:
     known, stranger = state.interval_factors
     return np.where(_source_is_known(codes), known, stranger)
@@ -169,6 +176,7 @@ def _interval_factor(state: MemoryModelState, codes: IntArray) -> FloatArray:
 def _oom_probability(state: MemoryModelState, workload: Workload, items: FloatArray, codes: IntArray) -> FloatArray:
     log_device, variance = state.posterior.predict(items, codes)
     scale = state.posterior.limit_scale(codes[:, -1])
+    log_device = log_device + _shift(state, codes)
     margin = oom_margin(log_device, np.sqrt(variance + scale**2), workload.hbm_bytes)
     probability = oom_probability(margin, state.recalibration)
     known = np.flatnonzero(_source_is_known(codes))

@@ -31,7 +31,10 @@ class MemoryModelState:
     item_scale: float
     vocabulary: SiteVocabulary
     posterior: Posterior
+    stranger_shift: float
+    """Added to the log peak where the source is unknown."""
     interval_factors: tuple[float, float]
+    """Half width of the 90 % interval in predictive standard deviations: at known sources, and elsewhere."""
     recalibration: tuple[float, float]
     trees: OomTrees | None
 
@@ -45,6 +48,7 @@ def write_memory_model(state: MemoryModelState, directory: Path) -> None:
         "levels": dict(zip(LEVELS, state.vocabulary.names, strict=True)),
         "item_scale": state.item_scale,
         "peak_scale": posterior.peak_scale,
+        "stranger_shift": state.stranger_shift,
         "interval_factors": state.interval_factors,
         "recalibration": state.recalibration,
         "has_trees": state.trees is not None,
@@ -86,6 +90,7 @@ def read_memory_model(directory: Path) -> MemoryModelState:
             item_scale=names["item_scale"],
             vocabulary=vocabulary,
             posterior=posterior,
+            stranger_shift=names["stranger_shift"],
             interval_factors=tuple(names["interval_factors"]),
             recalibration=tuple(names["recalibration"]),
             trees=trees,

@@ -27,6 +27,9 @@ COVERAGE: Final = 0.9
 GAUSSIAN_FACTOR: Final = 1.6448536269514722
 """Half width of a 90 % interval in standard deviations, where no published peak can say better."""
 
+SHIFT_PRIOR_SOURCES: Final = 2.0
+"""Sources without any excess that the mean excess of strangers is shrunk by."""
+
 MIN_ROWS_FOR_TREES: Final = 200
 """One-sided rows of each outcome below which trees would only learn the sites' names."""
 
@@ -59,6 +62,8 @@ def train_memory_model(
     best = int(np.argmax([_source_score(fit, rows, left) for fit, left in zip(fits, strangers, strict=True)]))
     posterior, stranger = fits[best], strangers[best]
     known = leave_out(posterior, rows.evidence, rows.group)
+    shift = _stranger_shift(rows, stranger)
+    stranger = stranger._replace(mean=stranger.mean + shift)
     known_factor = _interval_factor(posterior, rows, known, np.ones(len(rows.source)))
     stranger_factor = _interval_factor(posterior, rows, stranger, _equal_weights(rows))
     recalibration, trees = _fit_outcomes(posterior, rows, known, random_state)
@@ -66,6 +71,7 @@ def train_memory_model(
         item_scale=scales[best],
         vocabulary=vocabulary,
         posterior=posterior,
+        stranger_shift=shift,
         interval_factors=(known_factor, max(known_factor, stranger_factor)),
         recalibration=recalibration,
         trees=trees,
@@ -116,6 +122,13 @@ def _equal_weights(rows: TrainingRows) -> FloatArray:
     counts = np.maximum(np.bincount(rows.source, weights=rows.evidence.is_peak), 1.0)
     weights: FloatArray = rows.evidence.is_peak / counts[rows.source]
     return weights
+
+
+def _stranger_shift(rows: TrainingRows, left: LeftOut) -> float:
+    """Estimate how much more than predicted a source shows that was left out: the shrunk mean over sources, in log."""
+    weights = _equal_weights(rows)
+    residual = np.where(rows.evidence.is_peak, rows.evidence.target - left.mean, 0.0)
+    return float((weights * residual).sum() / (weights.sum() + SHIFT_PRIOR_SOURCES))
 
 
 def _interval_factor(posterior: Posterior, rows: TrainingRows, left: LeftOut, weights: FloatArray) -> float:
