@@ -75,11 +75,13 @@ class RunTracker:
 
     def _open(self) -> RunLogData:
         run = RunLogData()
-        for finished in self.runs:
-            finished.shrink(max(_RECORDS_OF_ALL_RUNS // len(self.runs), _FEWEST_KEPT))
-        if len(self.runs) >= _MOST_RUNS:
+        num_runs = len(self.runs)
+        if num_runs >= _MOST_RUNS:
             self.num_left_out += 1
         else:
+            is_power_of_two = num_runs & (num_runs - 1) == 0
+            for finished in self.runs if is_power_of_two else self.runs[-1:]:
+                finished.shrink(max(_RECORDS_OF_ALL_RUNS // num_runs, _FEWEST_KEPT))
             self.runs.append(run)
         self._flush_pending(run)
         return run
