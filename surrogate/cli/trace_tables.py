@@ -106,6 +106,8 @@ def _print_rank(console: Console, rank: RankReport) -> None:
     console.print(_table("", ("kernel class", "ms", "events"), classes))
     for rate in rank.matrix_rates:
         console.print(f"matrix products {rate.number_format}: {rate.flops_per_s / TERA:.1f} TFLOP/s", highlight=False)
+    if rank.device_copy_bytes_per_s:
+        console.print(f"copies inside the device: {rank.device_copy_bytes_per_s / GIGA:.0f} GB/s", highlight=False)
     for call in rank.collective_rates:
         speeds = f"{call.bus_bytes_per_s / GIGA:.1f} GB/s, best {call.best_bus_bytes_per_s / GIGA:.1f} GB/s"
         console.print(f"{call.operation} over {call.group_size}: bus bandwidth {speeds}", highlight=False)

@@ -53,7 +53,7 @@ class CollectiveRate(NamedTuple):
     operation: str
     group_size: int
     num_calls: int
-    message_bytes: float
+    bus_bytes: float
     time_s: float
     bus_bytes_per_s: float
     best_bus_bytes_per_s: float

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from surrogate.errors import FileFormatError
 from surrogate.traces.breakdown import (
     BusyShare,
@@ -24,7 +26,14 @@ from surrogate.traces.critical_path import PathPart, critical_path, time_by_kind
 from surrogate.traces.edits import Edit
 from surrogate.traces.kinds import EventKind
 from surrogate.traces.phases import is_training
-from surrogate.traces.rates import CollectiveRate, MatrixRate, collective_rates, matrix_products, matrix_rates
+from surrogate.traces.rates import (
+    CollectiveRate,
+    MatrixRate,
+    collective_rates,
+    device_copy_rates,
+    matrix_products,
+    matrix_rates,
+)
 from surrogate.traces.replay import HostClock, Replay, replay, steady_mean_s
 from surrogate.traces.simulate import simulate
 from surrogate.traces.steps import find_steps
@@ -51,6 +60,8 @@ class RankReport(NamedTuple):
     busy_share: BusyShare
     matrix_rates: tuple[MatrixRate, ...]
     collective_rates: tuple[CollectiveRate, ...]
+    device_copy_bytes_per_s: float | None
+    """Median memory traffic of large copies inside the device, read and write counted; None without any."""
 
 
 class TraceReport(NamedTuple):
@@ -130,7 +141,7 @@ def _check_device_events(trace: Trace) -> None:
 
 def _report_rank(trace: Trace) -> RankReport:
     rows, steps = trace.main_device_rows, break_down_steps(trace)
-    whole = rows_occupancy(trace, rows)
+    whole, copies = rows_occupancy(trace, rows), device_copy_rates(trace)
     return RankReport(
         rank=trace.info.rank,
         path=str(trace.info.path),
@@ -145,6 +156,7 @@ def _report_rank(trace: Trace) -> RankReport:
         busy_share=busy_share(trace, rows),
         matrix_rates=tuple(matrix_rates(matrix_products(trace))),
         collective_rates=tuple(collective_rates(trace)),
+        device_copy_bytes_per_s=float(np.median(copies)) if len(copies) else None,
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from surrogate.traces.build import build_graph
 from surrogate.traces.calibration import coefficient_priors
 from surrogate.traces.reader import read_trace
+from surrogate.traces.report import analyse_traces
 from surrogate.traces.simulate import simulate
 
 KERNEL = "ampere_bf16_s16816gemm_bf16_128x64_tn"
@@ -103,7 +104,7 @@ def test_asynchronous_copy_does_not_block(tmp_path):
 
 @pytest.mark.parametrize(("num_kernels", "is_full"), [(1100, True), (300, False)])
 def test_full_launch_queue(tmp_path, num_kernels, is_full):
-    """Kernels of 10 us launched every us; the last call takes 150 us: behind a full queue it waits for a kernel's end."""
+    """Kernels of 10 us launched every us; the last call takes 150 us and, behind a full queue, waits for a kernel."""
     events = [_event("cpu_op", PRODUCT, 0, 1)]
     for number in range(num_kernels):
         events += [_call("cudaLaunchKernel", 2 + number, 1, number + 1), _kernel(10 + 10 * number, 10, number + 1)]
@@ -115,6 +116,17 @@ def test_full_launch_queue(tmp_path, num_kernels, is_full):
         (awaited,) = sync.tasks
         assert graph.end_ns[awaited] == 1_250_000  # the call returns at 1,252 us
         assert sync.residual_ns == 2_000
+
+
+def test_copies_inside_the_device(tmp_path):
+    """4 MiB read and written in 8 us; smaller copies and those over the bus do not count."""
+    copy = _kernel(10, 8, 1, name="Memcpy DtoD (Device -> Device)", category="gpu_memcpy")
+    small = _kernel(20, 8, 2, name="Memcpy DtoD (Device -> Device)", category="gpu_memcpy")
+    bus = _kernel(30, 8, 3, name="Memcpy HtoD (Pinned -> Device)", category="gpu_memcpy")
+    for event, size in ((copy, 2**22), (small, 2**10), (bus, 2**22)):
+        event["args"]["bytes"] = size
+    rank = analyse_traces([_read(tmp_path, [copy, small, bus])]).ranks[0]
+    assert rank.device_copy_bytes_per_s == pytest.approx(2 * 2**22 / 8e-6)
 
 
 def _products(sizes):
