@@ -13,12 +13,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from surrogate.analytic.memory import MemoryBreakdown, peak_memory, stage_memory
-from surrogate.analytic.workload import FloatArray, IntArray, Workload
+from surrogate.analytic.workload import BoolArray, FloatArray, IntArray, Workload
 from surrogate.errors import InputError
 from surrogate.estimators.memory_model_files import MemoryModelState, read_memory_model, write_memory_model
 from surrogate.estimators.memory_model_items import PRIOR_COEFFICIENTS, item_table, scaled_breakdown, seen_items
 from surrogate.estimators.memory_model_sites import UNKNOWN
-from surrogate.estimators.memory_model_training import train_memory_model
+from surrogate.estimators.memory_model_training import condition_on_sources, train_memory_model
 from surrogate.estimators.oom import oom_margin, oom_probability
 from surrogate.estimators.oom_trees import oom_features
 
@@ -85,6 +85,22 @@ class MemoryModel(BaseEstimator):  # type: ignore[misc]
         _check_lengths(runs, workload)
         self.state_ = train_memory_model(runs, workload, item_scale=self.item_scale, random_state=self.random_state)
         return self
+
+    def condition(self, runs: pd.DataFrame, workload: Workload) -> MemoryModel:
+        """Return a model that knows more of the sources of `runs`, without fitting anything again.
+
+        Parameters
+        ----------
+        runs : DataFrame of n rows
+            Rows of sources that are not in the fit: peaks, failures, or just that they ran. Others are left aside.
+        workload : Workload of n rows
+            The same rows, complete.
+        """
+        check_is_fitted(self)
+        _check_lengths(runs, workload)
+        model = MemoryModel(item_scale=self.item_scale, random_state=self.random_state)
+        model.state_ = condition_on_sources(self.state_, runs, workload)
+        return model
 
     def predict(
         self, runs: pd.DataFrame, workload: Workload, *, kind: NDArray[np.str_] | None = None
@@ -159,18 +175,20 @@ def _check_lengths(runs: pd.DataFrame, workload: Workload) -> None:
         raise InputError("workload", f"must have as many rows as runs ({len(runs)})", len(workload))
 
 
-def _source_is_known(codes: IntArray) -> NDArray[np.bool_]:
-    known: NDArray[np.bool_] = codes[:, -1] != UNKNOWN
-    return known
+def _source_is_fitted(state: MemoryModelState, codes: IntArray) -> BoolArray:
+    """Tell rows of sources that took part in the fit from strangers and from sources conditioned on (shape (n,))."""
+    source = codes[:, -1]
+    fitted: BoolArray = (source != UNKNOWN) & (source < state.posterior.num_sites[-1])
+    return fitted
 
 
 def _shift(state: MemoryModelState, codes: IntArray) -> FloatArray:
-    return np.where(_source_is_known(codes), 0.0, state.stranger_shift)
+    return np.where(codes[:, -1] == UNKNOWN, state.stranger_shift, 0.0)
 
 
 def _interval_factor(state: MemoryModelState, codes: IntArray) -> FloatArray:
     known, stranger = state.interval_factors
-    return np.where(_source_is_known(codes), known, stranger)
+    return np.where(_source_is_fitted(state, codes), known, stranger)
 
 
 def _oom_probability(state: MemoryModelState, workload: Workload, items: FloatArray, codes: IntArray) -> FloatArray:
@@ -179,7 +197,7 @@ def _oom_probability(state: MemoryModelState, workload: Workload, items: FloatAr
     log_device = log_device + _shift(state, codes)
     margin = oom_margin(log_device, np.sqrt(variance + scale**2), workload.hbm_bytes)
     probability = oom_probability(margin, state.recalibration)
-    known = np.flatnonzero(_source_is_known(codes))
+    known = np.flatnonzero(_source_is_fitted(state, codes))
     if state.trees is None or known.size == 0:
         return probability
     features = oom_features(workload.take(known), margin[known], items[known].sum(axis=1))

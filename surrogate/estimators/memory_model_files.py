@@ -46,6 +46,7 @@ def write_memory_model(state: MemoryModelState, directory: Path) -> None:
         "format": FORMAT,
         "items": ITEM_NAMES,
         "levels": dict(zip(LEVELS, state.vocabulary.names, strict=True)),
+        "own_sources": state.vocabulary.own_sources,
         "item_scale": state.item_scale,
         "peak_scale": posterior.peak_scale,
         "stranger_shift": state.stranger_shift,
@@ -60,6 +61,8 @@ def write_memory_model(state: MemoryModelState, directory: Path) -> None:
         covariance=posterior.covariance.astype(np.float32),
         variances=posterior.variances,
         limit_scales=posterior.limit_scales,
+        own_means=posterior.own_means,
+        own_covariances=posterior.own_covariances,
     )
     write_bytes_atomically(directory / ARRAYS_FILE, arrays.getvalue())
     if state.trees is not None:
@@ -82,7 +85,9 @@ def read_memory_model(directory: Path) -> MemoryModelState:
         with np.load(content, allow_pickle=False) as stored:
             arrays = {name: stored[name].astype(np.float64) for name in stored.files}
         trees = OomTrees.from_bytes((directory / TREES_FILE).read_bytes()) if names["has_trees"] else None
-        vocabulary = SiteVocabulary(names=tuple(tuple(names["levels"][level]) for level in LEVELS))
+        vocabulary = SiteVocabulary(
+            names=tuple(tuple(names["levels"][level]) for level in LEVELS), own_sources=tuple(names["own_sources"])
+        )
         posterior = Posterior(
             num_sites=tuple(len(values) for values in vocabulary.names), peak_scale=names["peak_scale"], **arrays
         )

@@ -76,6 +76,10 @@ class Evidence:
     side: FloatArray
     """0 for a published peak, +1 where the run stayed below the limit, -1 where it went over, shape (n,)."""
 
+    def take(self, rows: IntArray | BoolArray) -> Evidence:
+        """Return the selected rows."""
+        return Evidence(items=self.items[rows], codes=self.codes[rows], target=self.target[rows], side=self.side[rows])
+
     @property
     def source(self) -> IntArray:
         """Code of the narrowest level, shape (n,)."""
@@ -108,6 +112,8 @@ def fit_posterior(evidence: Evidence, num_sites: tuple[int, ...], item_scale: fl
         variances=np.concatenate([[item_scale**2], np.full(len(num_sites) * NUM_EFFECTS, 0.04)]),
         peak_scale=0.08,
         limit_scales=np.full(num_sites[-1] + 1, 0.1),
+        own_means=np.zeros((0, NUM_ITEMS)),
+        own_covariances=np.zeros((0, NUM_ITEMS, NUM_ITEMS)),
     )
     component = component_of_parameter(num_sites)
     for step in range(EM_STEPS):

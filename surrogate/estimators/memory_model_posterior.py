@@ -33,9 +33,14 @@ class Posterior:
     limit_scales: FloatArray
     """Scale of the noise at the limit, in log: of each source, then of the population, shape (num_sources + 1,)."""
 
+    own_means: FloatArray
+    """Log factors of sources that were conditioned on, shape (num_own, num_items): their codes follow the others'."""
+    own_covariances: FloatArray
+    """Shape (num_own, num_items, num_items)."""
+
     def limit_scale(self, sources: IntArray) -> FloatArray:
-        """Give the noise at the limit of rows by source code (`UNKNOWN` = -1 takes the population's)."""
-        scale: FloatArray = self.limit_scales[sources]
+        """Give the noise at the limit of rows by source code (unfitted sources take the population's)."""
+        scale: FloatArray = self.limit_scales[np.where(sources < self.num_sites[-1], sources, UNKNOWN)]
         return scale
 
     def predict(self, items: FloatArray, codes: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -59,6 +64,9 @@ class Posterior:
 
         An unknown level adds its prior variance: a stranger is less sure, not different.
         """
+        own = int(site[-1]) - self.num_sites[-1]
+        if own >= 0:
+            return self.own_means[own], self.own_covariances[own]
         selector, strange = self._selector(site)
         same_effect = (ITEM_EFFECT[:, None] == ITEM_EFFECT[None, :]).astype(np.float64)
         covariance = selector @ self.covariance @ selector.T + same_effect * strange[ITEM_EFFECT][:, None]

@@ -75,6 +75,8 @@ class SiteVocabulary:
     """The values of each level that were seen at fit."""
 
     names: tuple[tuple[str, ...], ...]
+    own_sources: tuple[str, ...] = ()
+    """Sources that were conditioned on; their codes follow those of the fitted sources."""
 
     @classmethod
     def of(cls, runs: pd.DataFrame) -> SiteVocabulary:
@@ -86,7 +88,8 @@ class SiteVocabulary:
         """Code every row at every level, `UNKNOWN` where unseen (shape (n, num_levels))."""
         columns = []
         for level, names in zip(LEVELS, self.names, strict=True):
-            code = {name: index for index, name in enumerate(names)}
+            own = self.own_sources if level == "source" else ()
+            code = {name: index for index, name in enumerate(names + own)}
             column = level_column(runs, level)
             table = np.array([code.get(str(text), UNKNOWN) for text in column.categories], dtype=np.int64)
             columns.append(table[column.codes] if len(table) else np.full(len(runs), UNKNOWN, dtype=np.int64))

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from surrogate.analytic.memory import peak_memory
 from surrogate.analytic.workload import BoolArray, FloatArray, IntArray, Workload
 from surrogate.errors import InputError
+from surrogate.estimators.memory_model_conditioning import ItemFactors, condition_factors
 from surrogate.estimators.memory_model_files import MemoryModelState
 from surrogate.estimators.memory_model_fit import Evidence, LeftOut, fit_posterior, leave_out
-from surrogate.estimators.memory_model_items import PRIOR_COEFFICIENTS, item_table, seen_items
+from surrogate.estimators.memory_model_items import NUM_ITEMS, PRIOR_COEFFICIENTS, item_table, seen_items
 from surrogate.estimators.memory_model_posterior import Posterior
-from surrogate.estimators.memory_model_sites import MemoryObservations, SiteVocabulary, read_observations
+from surrogate.estimators.memory_model_sites import (
+    NOT_SAID,
+    UNKNOWN,
+    MemoryObservations,
+    SiteVocabulary,
+    read_observations,
+)
 from surrogate.estimators.oom import fit_recalibration, oom_probability
 from surrogate.estimators.oom_trees import OomTrees, oom_features
 
@@ -41,6 +49,7 @@ class TrainingRows:
     evidence: Evidence
     workload: Workload
     device_bytes: FloatArray
+    source_name: NDArray[np.str_]
     source: IntArray
     group: IntArray
 
@@ -54,7 +63,7 @@ def train_memory_model(
     if informative.size == 0:
         raise InputError("runs", "must hold published peaks or out-of-memory rows", len(runs), "add such rows")
     vocabulary = SiteVocabulary.of(runs.iloc[informative])
-    rows = _training_rows(observations, informative, workload, vocabulary.codes(runs))
+    rows = _stacked_rows(observations, informative, workload, vocabulary.codes(runs))
     num_sites = tuple(len(names) for names in vocabulary.names)
     scales = ITEM_SCALES if item_scale is None else (item_scale,)
     fits = [fit_posterior(rows.evidence, num_sites, scale) for scale in scales]
@@ -67,7 +76,7 @@ def train_memory_model(
     known_factor = _interval_factor(posterior, rows, known, np.ones(len(rows.source)))
     stranger_factor = _interval_factor(posterior, rows, stranger, _equal_weights(rows))
     recalibration, trees = _fit_outcomes(posterior, rows, known, random_state)
-    return MemoryModelState(
+    state = MemoryModelState(
         item_scale=scales[best],
         vocabulary=vocabulary,
         posterior=posterior,
@@ -76,14 +85,46 @@ def train_memory_model(
         recalibration=recalibration,
         trees=trees,
     )
+    return condition_on_sources(state, runs, workload)
 
 
-def _training_rows(
-    observations: MemoryObservations, informative: IntArray, workload: Workload, codes: IntArray
+def condition_on_sources(state: MemoryModelState, runs: pd.DataFrame, workload: Workload) -> MemoryModelState:
+    """Condition on every named source of `runs` that is not in the fit; earlier conditioning on it is replaced."""
+    observations = read_observations(runs)
+    fitted = replace(state.vocabulary, own_sources=())
+    codes = fitted.codes(runs)
+    open_rows = np.flatnonzero((codes[:, -1] == UNKNOWN) & (observations.source != NOT_SAID))
+    rows = _stacked_rows(observations, open_rows, workload, codes)
+    own = dict(zip(state.vocabulary.own_sources, _own_factors(state.posterior), strict=True))
+    scale = float(state.posterior.limit_scales[-1])
+    for source in np.unique(rows.source_name):
+        chosen = rows.source_name == source
+        mean, covariance = state.posterior.site_factors(rows.evidence.codes[chosen][0])
+        own[str(source)] = condition_factors(
+            ItemFactors(mean=mean + state.stranger_shift, covariance=covariance),
+            rows.evidence.take(chosen),
+            peak_scale=state.posterior.peak_scale,
+            limit_scale=scale,
+        )
+    posterior = replace(
+        state.posterior,
+        own_means=np.array([factors.mean for factors in own.values()]).reshape(-1, NUM_ITEMS),
+        own_covariances=np.array([factors.covariance for factors in own.values()]).reshape(-1, NUM_ITEMS, NUM_ITEMS),
+    )
+    return replace(state, vocabulary=replace(fitted, own_sources=tuple(own)), posterior=posterior)
+
+
+def _own_factors(posterior: Posterior) -> list[ItemFactors]:
+    pairs = zip(posterior.own_means, posterior.own_covariances, strict=True)
+    return [ItemFactors(mean=mean, covariance=covariance) for mean, covariance in pairs]
+
+
+def _stacked_rows(
+    observations: MemoryObservations, chosen: IntArray, workload: Workload, codes: IntArray
 ) -> TrainingRows:
-    """Stack published peaks and every informative row's outcome; codes of shape (n, num_levels)."""
-    peaks = informative[np.isfinite(observations.log_peak[informative])]
-    taken = np.concatenate([peaks, informative])
+    """Stack the published peaks and then the outcomes of some rows; codes of shape (n, num_levels)."""
+    peaks = chosen[np.isfinite(observations.log_peak[chosen])]
+    taken = np.concatenate([peaks, chosen])
     is_peak = np.arange(len(taken)) < len(peaks)
     breakdown = peak_memory(workload.take(taken), PRIOR_COEFFICIENTS)
     kinds = np.where(is_peak, observations.kind[taken], "device")
@@ -99,6 +140,7 @@ def _training_rows(
         evidence=evidence,
         workload=workload.take(taken),
         device_bytes=breakdown.device_bytes,
+        source_name=observations.source[taken],
         source=np.unique(observations.source[taken], return_inverse=True)[1],
         group=np.unique(observations.group[taken], return_inverse=True)[1],
     )

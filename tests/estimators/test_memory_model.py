@@ -205,3 +205,39 @@ def test_more_memory_never_raises_the_risk(trained, unseen) -> None:
     larger = replace(workload, hbm_bytes=1.3 * workload.hbm_bytes)
     now, then = (trained.predict(unseen, w).oom_probability for w in (workload, larger))
     assert (then <= now + 1e-9).all()
+
+
+def as_stranger(runs: pd.DataFrame, source: str) -> pd.DataFrame:
+    return runs[runs["source"] == source].assign(source="newcomer", publisher_family="elsewhere")
+
+
+def test_a_newcomers_peaks_sharpen_its_predictions_only(trained, unseen) -> None:
+    runs = as_stranger(build_runs(2), "gamma")
+    own = runs.assign(peak_memory_bytes=runs["true_bytes"].where(runs["status"] == "ok")).iloc[:12]
+    knowing = trained.condition(own, prepare_runs(own).workload)
+    target = as_stranger(unseen, "gamma")
+    truth = target["true_bytes"].to_numpy()
+    before, after = predict(trained, target), predict(knowing, target)
+    assert np.abs(np.log(after.peak_bytes / truth)).mean() < 0.5 * np.abs(np.log(before.peak_bytes / truth)).mean()
+    assert (after.upper_bytes / after.lower_bytes < before.upper_bytes / before.lower_bytes).all()
+    np.testing.assert_array_equal(predict(knowing, unseen).oom_probability, predict(trained, unseen).oom_probability)
+
+
+def test_runs_that_ran_lower_the_risk_of_their_source(trained, unseen) -> None:
+    ran = as_stranger(build_runs(2), "gamma").query("status == 'ok'").drop(columns=["peak_memory_bytes"])
+    knowing = trained.condition(ran, prepare_runs(ran).workload)
+    target = as_stranger(unseen, "gamma").query("status == 'ok'")
+    before, after = predict(trained, target).oom_probability, predict(knowing, target).oom_probability
+    assert after.mean() < before.mean()
+
+
+def test_conditioning_is_saved_repeatable_and_leaves_fitted_sources_aside(trained, unseen, tmp_path) -> None:
+    runs = pd.concat([as_stranger(build_runs(2), "alpha"), build_runs(3)], ignore_index=True)
+    workload = prepare_runs(runs).workload
+    once = trained.condition(runs, workload)
+    twice = once.condition(runs, workload)
+    assert once.state_.vocabulary.own_sources == twice.state_.vocabulary.own_sources == ("newcomer",)
+    target = as_stranger(unseen, "alpha")
+    once.save(tmp_path)
+    for again in (twice, MemoryModel.load(tmp_path)):
+        np.testing.assert_allclose(predict(again, target).peak_bytes, predict(once, target).peak_bytes)
