@@ -1,0 +1,438 @@
+"""Site effects: one Gaussian model of log step time whose coefficients vary by stack, device, publisher and release.
+
+Notation (shapes): n training rows, k coefficients.
+
+=========  ======  ====================================================================================
+symbol     shape   meaning
+=========  ======  ====================================================================================
+J          (n, k)  derivative of the log analytic time by the log coefficients
+S_l        (k,)    prior variance of a coefficient's deviation at level l (global, stack, ...)
+M_l        (n, n)  1 where two rows share their level l, weighted by age for stacks
+r          (n,)    log measured time less the analytic one, linearised at the prior
+A          (n, n)  covariance of r: sum_l M_l (J S_l J' + c_l^2) + smooth kernels of the knobs + noise
+alpha      (n,)    A^-1 r
+=========  ======  ====================================================================================
+
+Everything the model says follows by conditioning this Gaussian: the calibration of the population, a publisher's
+habits, a user's own five runs, or one anchor.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from surrogate.analytic.coefficients import LOG_SD, LOG_TEXTBOOK
+from surrogate.analytic.step_terms import StepTerms
+from surrogate.analytic.step_time import log_step_time, log_step_time_jacobian
+from surrogate.analytic.workload import FloatArray
+from surrogate.features.levels import UNKNOWN, SiteLevels
+
+LEVELS: Final = ("stack", "accelerator_family", "publisher_family", "release")
+_LARGEST_SHIFT = 3.0
+"""Linearisation points stay within three prior standard deviations."""
+_DAMPING = 0.6
+"""Share of each Gauss-Newton step that is taken."""
+_SLOPE_STEP = 0.1
+"""Share of the way to a site's coefficients over which the slope of log time is taken."""
+_CHUNK_ROWS = 4096
+_DIRECTIONS = 10
+"""Main directions of a site's posterior that carry its variance to the step time."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EffectScales:
+    """How far coefficients (relative to their own prior) and offsets (log time) vary at each level.
+
+    Set by hand at round values: neither marginal likelihood nor leave-one-family-out search improved on them beyond
+    the noise of 35 families (experiments/ablation).
+    """
+
+    coefficients: dict[str, float] = field(
+        default_factory=lambda: {
+            "global": 1.0,
+            "stack": 0.5,
+            "accelerator_family": 0.35,
+            "publisher_family": 0.25,
+            "release": 0.25,
+        }
+    )
+    offsets: dict[str, float] = field(
+        default_factory=lambda: {
+            "global": 0.10,
+            "stack": 0.05,
+            "accelerator_family": 0.09,
+            "publisher_family": 0.045,
+            "release": 0.045,
+        }
+    )
+    smooth: float = 0.18
+    smooth_length: float = 5.0
+    site_smooth: float = 0.11
+    site_smooth_length: float = 1.3
+    stack_memory_years: float = 3.0
+    noise_factor: float = 0.7
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SiteData:
+    """Measured rows as the model sees them."""
+
+    terms: StepTerms
+    levels: SiteLevels
+    knobs: FloatArray
+    """Shape (n, d)."""
+    log_time: FloatArray
+    noise_sd: FloatArray
+    """Standard deviation of log time between repeats, shape (n,)."""
+
+    def __len__(self) -> int:
+        return len(self.log_time)
+
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> SiteData:
+        """Return the selected rows."""
+        return SiteData(
+            terms=self.terms.take(rows),
+            levels=self.levels.take(rows),
+            knobs=self.knobs[rows],
+            log_time=self.log_time[rows],
+            noise_sd=self.noise_sd[rows],
+        )
+
+    def joined(self, other: SiteData) -> SiteData:
+        """Return the rows of both."""
+        return SiteData(
+            terms=StepTerms(**_concatenated(self.terms, other.terms)),
+            levels=SiteLevels(**_concatenated(self.levels, other.levels)),
+            knobs=np.concatenate([self.knobs, other.knobs]),
+            log_time=np.concatenate([self.log_time, other.log_time]),
+            noise_sd=np.concatenate([self.noise_sd, other.noise_sd]),
+        )
+
+
+def _concatenated(one: StepTerms | SiteLevels, other: StepTerms | SiteLevels) -> dict[str, Any]:
+    return {f.name: np.concatenate([getattr(one, f.name), getattr(other, f.name)]) for f in fields(one)}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SiteEstimate:
+    """What the model believes about n configurations before the residual."""
+
+    log_time: FloatArray
+    log_sd: FloatArray
+    """Standard deviation of log time from coefficients, offsets and distance, shape (n,)."""
+    similarity: FloatArray
+    """Kernel similarity to the nearest measured row, in [0, 1]."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SharedPoints:
+    """Linearisation points: a population vector with shifts by stack and accelerator family, each of shape (k,)."""
+
+    population: FloatArray
+    by_stack: dict[str, FloatArray]
+    by_family: dict[str, FloatArray]
+
+    @classmethod
+    def textbook(cls) -> SharedPoints:
+        """Return the prior means, without shifts."""
+        return cls(population=LOG_TEXTBOOK.copy(), by_stack={}, by_family={})
+
+    def towards(self, target: SharedPoints, share: float) -> SharedPoints:
+        """Return the points moved by `share` of the way to `target`."""
+        nothing = np.zeros_like(self.population)
+
+        def mix(now: dict[str, FloatArray], then: dict[str, FloatArray]) -> dict[str, FloatArray]:
+            return {name: (1.0 - share) * now.get(name, nothing) + share * value for name, value in then.items()}
+
+        return SharedPoints(
+            population=(1.0 - share) * self.population + share * target.population,
+            by_stack=mix(self.by_stack, target.by_stack),
+            by_family=mix(self.by_family, target.by_family),
+        )
+
+    def at(self, levels: SiteLevels) -> FloatArray:
+        """Return one point per row, within `_LARGEST_SHIFT` prior standard deviations, shape (m, k)."""
+        points = np.tile(self.population, (len(levels), 1))
+        for names, table in ((levels.stack, self.by_stack), (levels.accelerator_family, self.by_family)):
+            codes, distinct = pd.factorize(names)
+            shifts = np.array([table.get(str(name), np.zeros_like(self.population)) for name in distinct])
+            points += shifts[codes]
+        reach = _LARGEST_SHIFT * LOG_SD
+        return LOG_TEXTBOOK + np.clip(points - LOG_TEXTBOOK, -reach, reach)
+
+
+class SmoothCorrection(NamedTuple):
+    """The part of log time that knobs explain beyond the physics, each of shape (m,)."""
+
+    log_time: FloatArray
+    similarity: FloatArray
+    """Kernel similarity to the nearest measured row, in [0, 1]."""
+    local_similarity: FloatArray
+    """The same among rows of the publisher family, over a shorter length; 0 where it has none."""
+
+
+class SiteEffects:
+    """Conditions the Gaussian on measured rows and predicts others.
+
+    Parameters
+    ----------
+    scales : EffectScales
+        Prior standard deviations by level.
+    relinearisations : int
+        Gauss-Newton steps after the first.
+    """
+
+    def __init__(self, scales: EffectScales | None = None, relinearisations: int = 4) -> None:
+        self.scales = scales or EffectScales()
+        self.relinearisations = relinearisations
+
+    def fit(self, data: SiteData) -> SiteEffects:
+        """Condition on `data`, relinearising around what stacks and devices turn out to be.
+
+        Returns
+        -------
+        SiteEffects
+            With `points_`, `jacobian_`, `residual_`, `alpha_` and `covariance_factor_` of the last linearisation.
+        """
+        self.points_ = SharedPoints.textbook()
+        for step in range(self.relinearisations + 1):
+            self._linearise(data)
+            self._condition()
+            if step < self.relinearisations:
+                self.points_ = self.points_.towards(self._shared_means(), _DAMPING)
+        return self
+
+    def extended(self, more: SiteData) -> SiteEffects:
+        """Return effects that know `more` rows too, linearised where the others are."""
+        added = copy(self)
+        added._linearise(more)
+        added.levels_ = SiteLevels(**_concatenated(self.levels_, more.levels))
+        for name in ("knobs_", "jacobian_", "residual_", "noise_sd_"):
+            setattr(added, name, np.concatenate([getattr(self, name), getattr(added, name)]))
+        added._condition()
+        return added
+
+    def restricted(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> SiteEffects:
+        """Return effects that know only these of their rows, linearised as before."""
+        kept = copy(self)
+        kept.levels_ = self.levels_.take(rows)
+        for name in ("knobs_", "jacobian_", "residual_", "noise_sd_"):
+            setattr(kept, name, getattr(self, name)[rows])
+        kept._condition()
+        return kept
+
+    def left_out(self, groups: NDArray[np.int64]) -> FloatArray:
+        """Return measured less predicted log time of each row without its group, in closed form, shape (n,).
+
+        Notes
+        -----
+        ``e_g = [A^-1]_gg^-1 alpha_g`` (Rasmussen and Williams 2006, section 5.4.2, for blocks).
+        """
+        inverse = cho_solve(self.covariance_factor_, np.eye(len(groups)), check_finite=False)
+        errors = np.empty(len(groups))
+        order = np.argsort(groups, kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
+            errors[rows] = np.linalg.solve(inverse[np.ix_(rows, rows)], self.alpha_[rows])
+        return errors
+
+    def knowledge(self, levels: SiteLevels) -> NDArray[np.object_]:
+        """Return what is known about each row's site: release, family or population, shape (m,)."""
+        release = _is_among(levels.release, self.levels_.release)
+        family = _is_among(levels.publisher_family, self.levels_.publisher_family)
+        return np.where(release, "release", np.where(family, "family", "population")).astype(object)
+
+    def _linearise(self, data: SiteData) -> None:
+        points = self.points_.at(data.levels)
+        self.levels_, self.knobs_, self.noise_sd_ = data.levels, data.knobs, data.noise_sd
+        self.jacobian_ = log_step_time_jacobian(data.terms, points)
+        shift = np.einsum("nk,nk->n", self.jacobian_, points - LOG_TEXTBOOK)
+        self.residual_ = data.log_time - log_step_time(data.terms, points) + shift
+
+    def _condition(self) -> None:
+        covariance = self.covariance(self.jacobian_, self.levels_, self.knobs_)
+        covariance[np.diag_indices_from(covariance)] += (self.scales.noise_factor * self.noise_sd_) ** 2
+        self.covariance_factor_ = cho_factor(covariance, lower=True, check_finite=False)
+        self.alpha_ = cho_solve(self.covariance_factor_, self.residual_, check_finite=False)
+
+    def covariance(self, jacobian: FloatArray, levels: SiteLevels, knobs: FloatArray) -> FloatArray:
+        """Return the prior covariance between rows, noise apart, shape (n, n)."""
+        s = self.scales
+        shared = (jacobian * LOG_SD**2) @ jacobian.T
+        total = s.coefficients["global"] ** 2 * shared + s.offsets["global"] ** 2
+        for level in LEVELS:
+            match = self.match(level, levels, levels)
+            total += match * (s.coefficients[level] ** 2 * shared + s.offsets[level] ** 2)
+        distance2 = squared_distances(knobs, knobs)
+        total += s.smooth**2 * np.exp(distance2 * (-0.5 / s.smooth_length**2))
+        same_family = self.match("publisher_family", levels, levels)
+        total += s.site_smooth**2 * np.exp(distance2 * (-0.5 / s.site_smooth_length**2)) * same_family
+        return total
+
+    def match(self, level: str, one: SiteLevels, other: SiteLevels) -> FloatArray:
+        """Return the weight in [0, 1] with which rows share a level, shape (n, m)."""
+        names, others = getattr(one, level), getattr(other, level)
+        codes = pd.factorize(np.concatenate([[UNKNOWN], names, others]))[0]
+        first, second = codes[1 : len(names) + 1, None], codes[None, len(names) + 1 :]
+        same = (first == second) & (first != codes[0])
+        if level != "stack":
+            return same.astype(np.float64)
+        age = np.abs(one.year[:, None] - other.year[None, :])
+        return same * np.exp(-age / self.scales.stack_memory_years)
+
+    def _shared_means(self) -> SharedPoints:
+        """Return the posterior means at the levels that linearisation points follow."""
+        weighted = LOG_SD**2 * self.jacobian_ * self.alpha_[:, None]
+        scales = self.scales.coefficients
+
+        def by_name(level: str) -> dict[str, FloatArray]:
+            names = getattr(self.levels_, level)
+            return {str(name): scales[level] ** 2 * weighted[names == name].sum(axis=0) for name in pd.unique(names)}
+
+        return SharedPoints(
+            population=LOG_TEXTBOOK + scales["global"] ** 2 * weighted.sum(axis=0),
+            by_stack=by_name("stack"),
+            by_family=by_name("accelerator_family"),
+        )
+
+    def coefficients(self, levels: SiteLevels, *, shared_by: tuple[str, ...] = LEVELS) -> FloatArray:
+        """Return the posterior mean log coefficients per row from the global level and `shared_by`, shape (m, k)."""
+        weighted = self.jacobian_ * self.alpha_[:, None]
+        scales = self.scales.coefficients
+        deviation = np.tile(scales["global"] ** 2 * weighted.sum(axis=0), (len(levels), 1))
+        for level in shared_by:
+            deviation += scales[level] ** 2 * (self.match(level, levels, self.levels_) @ weighted)
+        return LOG_TEXTBOOK + LOG_SD**2 * deviation
+
+    def linearisation_points(self, levels: SiteLevels) -> FloatArray:
+        """Return the log coefficients around which rows are linearised: population, stack and device, shape (m, k)."""
+        return self.points_.at(levels)
+
+    def offsets(self, levels: SiteLevels) -> FloatArray:
+        """Return the posterior mean of the sum of all levels' offsets of log time, shape (m,)."""
+        total = np.full(len(levels), self.scales.offsets["global"] ** 2 * self.alpha_.sum())
+        for level in LEVELS:
+            total += self.scales.offsets[level] ** 2 * (self.match(level, levels, self.levels_) @ self.alpha_)
+        return total
+
+    def smooth(self, levels: SiteLevels, knobs: FloatArray) -> SmoothCorrection:
+        """Return the smooth correction of log time, with the similarity to the nearest measured rows."""
+        s = self.scales
+        knobs32, known32 = knobs.astype(np.float32), self.knobs_.astype(np.float32)
+        weights = (s.smooth**2 * self.alpha_).astype(np.float32)
+        correction, similarity = np.empty(len(knobs)), np.empty(len(knobs))
+        for start in range(0, len(knobs), _CHUNK_ROWS):
+            rows = slice(start, start + _CHUNK_ROWS)
+            kernel = squared_distances(knobs32[rows], known32)
+            kernel *= np.float32(-0.5 / s.smooth_length**2)
+            np.exp(kernel, out=kernel)
+            correction[rows] = kernel @ weights
+            similarity[rows] = kernel.max(axis=1)
+        local = np.zeros(len(knobs))
+        for family in set(levels.publisher_family) - {UNKNOWN}:
+            known = self.levels_.publisher_family == family
+            if known.any():
+                rows = np.flatnonzero(levels.publisher_family == family)
+                kernel = squared_distances(knobs[rows], self.knobs_[known])
+                kernel = np.exp(kernel * (-0.5 / s.site_smooth_length**2))
+                correction[rows] += s.site_smooth**2 * (kernel @ self.alpha_[known])
+                local[rows] = kernel.max(axis=1)
+        return SmoothCorrection(correction, similarity, local)
+
+    def predict(
+        self, terms: StepTerms, levels: SiteLevels, knobs: FloatArray, *, with_spread: bool = True
+    ) -> SiteEstimate:
+        """Return log step time and its standard deviation for m configurations.
+
+        Parameters
+        ----------
+        terms, levels, knobs
+            As in `SiteData`, m rows.
+        with_spread : bool
+            Whether the standard deviation is wanted; 0 otherwise.
+
+        Returns
+        -------
+        SiteEstimate
+            Arrays of shape (m,).
+        """
+        smooth = self.smooth(levels, knobs)
+        log_time, variance = np.empty(len(levels)), np.empty(len(levels))
+        for rows, site in distinct_sites(levels):
+            whole = len(rows) == len(levels)
+            of_site = terms if whole else terms.take(rows)
+            coefficients = self.coefficients(site)[0]
+            point = self.linearisation_points(site)[0]
+            base = log_step_time(of_site, point)
+            moved = log_step_time(of_site, point + _SLOPE_STEP * (coefficients - point))
+            log_time[rows] = base + (moved - base) / _SLOPE_STEP + self.offsets(site)[0]
+            variance[rows] = self._variance(of_site, site, point, base) if with_spread else 0.0
+        far = self.scales.smooth**2 * (1.0 - smooth.similarity**2)
+        new = self.scales.site_smooth**2 * (1.0 - smooth.local_similarity**2)
+        return SiteEstimate(
+            log_time=log_time + smooth.log_time,
+            log_sd=np.sqrt(variance + far + new),
+            similarity=smooth.similarity,
+        )
+
+    def site_covariance(self, site: SiteLevels) -> FloatArray:
+        """Return the posterior covariance of one site's log coefficients and offset, shape (k + 1, k + 1)."""
+        s = self.scales
+        matches = {level: self.match(level, site, self.levels_)[0] for level in LEVELS}
+        known = [level for level in LEVELS if getattr(site, level)[0] != UNKNOWN]
+        reach = s.coefficients["global"] ** 2 + sum(s.coefficients[level] ** 2 * matches[level] for level in LEVELS)
+        shift = s.offsets["global"] ** 2 + sum(s.offsets[level] ** 2 * matches[level] for level in LEVELS)
+        cross = np.vstack([LOG_SD[:, None] ** 2 * (self.jacobian_ * np.reshape(reach, (-1, 1))).T, shift[None, :]])
+        all_levels = ("global", *LEVELS) if known else ("global",)
+        prior = np.append(
+            LOG_SD**2 * sum(s.coefficients[level] ** 2 for level in all_levels),
+            sum(s.offsets[level] ** 2 for level in all_levels),
+        )
+        explained = cross @ cho_solve(self.covariance_factor_, cross.T, check_finite=False)
+        return np.diag(prior) - explained
+
+    def _variance(self, terms: StepTerms, site: SiteLevels, coefficients: FloatArray, base: FloatArray) -> FloatArray:
+        """Return the variance of log time along the main directions of the site's posterior."""
+        values, vectors = np.linalg.eigh(self.site_covariance(site))
+        main = np.argsort(values)[::-1][:_DIRECTIONS]
+        total = np.zeros(len(base))
+        for value, direction in zip(values[main], vectors[:, main].T, strict=True):
+            if value <= 0.0:
+                continue
+            step = np.sqrt(value)
+            moved = log_step_time(terms, coefficients + 0.5 * step * direction[:-1]) - base
+            total += (2.0 * moved + step * direction[-1]) ** 2
+        return total
+
+
+def _is_among(names: NDArray[np.object_], known: NDArray[np.object_]) -> NDArray[np.bool_]:
+    """Return which names occur among the known ones and are not empty, shape (m,)."""
+    codes, distinct = pd.factorize(names)
+    occurs = set(known) - {UNKNOWN}
+    return np.array([name in occurs for name in distinct], dtype=np.bool_)[codes]
+
+
+def distinct_sites(levels: SiteLevels) -> list[tuple[NDArray[np.int64], SiteLevels]]:
+    """Return the rows of each distinct site, and the site as one row."""
+    keys = pd.MultiIndex.from_arrays(
+        [levels.stack, levels.accelerator_family, levels.publisher_family, levels.release, levels.year]
+    )
+    codes = pd.factorize(keys)[0]
+    order = np.argsort(codes, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+    return [(rows, levels.take(rows[:1])) for rows in groups]
+
+
+def squared_distances(one: FloatArray, other: FloatArray) -> FloatArray:
+    """Return squared Euclidean distances between rows, shape (n, m)."""
+    total = one @ other.T
+    total *= -2
+    total += (one**2).sum(axis=1)[:, None]
+    total += (other**2).sum(axis=1)[None, :]
+    return np.maximum(total, 0, out=total)
