@@ -1,0 +1,97 @@
+"""Which runs to make next, judged from inputs only."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from surrogate.analytic.workload import BoolArray, FloatArray, IntArray
+from surrogate.features.knobs import knob_matrix
+from surrogate.features.workload import prepare_runs
+
+_LENGTH: Final = 3.0
+"""Distance in knob space (factors of e) over which two configurations teach about each other."""
+_SITE_VARIANCE: Final = 0.04
+"""Variance of log time that all runs of a site share: between-source standard deviation about 0.2."""
+_LOCAL_VARIANCE: Final = 0.0225
+"""Variance that only similar runs share: within-source standard deviation about 0.15."""
+_NOISE_VARIANCE: Final = 0.0016
+_NO_ROW: Final = -1
+
+
+def nearest_rows(targets: FloatArray, candidates: FloatArray, *, forbidden: BoolArray | None = None) -> IntArray:
+    """Return for each target the nearest candidate in knob space.
+
+    Parameters
+    ----------
+    targets : ndarray of shape (m, d)
+    candidates : ndarray of shape (n, d)
+    forbidden : ndarray of shape (m, n), optional
+        Pairs that may not be used.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        Positions among the candidates, the first of equally near ones; -1 where none is allowed.
+    """
+    distances = squared_distances(targets, candidates)
+    if forbidden is not None:
+        distances = np.where(forbidden, np.inf, distances)
+    nearest = distances.argmin(axis=1)
+    return np.where(np.isfinite(distances.min(axis=1)), nearest, _NO_ROW)
+
+
+def choose_runs(candidates: pd.DataFrame, targets: pd.DataFrame, count: int) -> IntArray:
+    """Choose which candidates to measure so as to know the targets, as positions; times are not looked at."""
+    knobs = [knob_matrix(prepare_runs(runs)) for runs in (candidates, targets)]
+    return choose_informative(knobs[0], knobs[1], count)
+
+
+def choose_informative(candidates: FloatArray, targets: FloatArray, count: int) -> IntArray:
+    """Choose candidates whose measurement would reduce the summed variance of the targets most, one after the other.
+
+    The prior is a Gaussian process with a constant for the site and a smooth term of the knobs; measurements enter
+    through their place only, so the choice can be made before any run.
+
+    Parameters
+    ----------
+    candidates : ndarray of shape (n, d)
+        Knobs of the runs that could be made.
+    targets : ndarray of shape (m, d)
+        Knobs of the configurations to know.
+    count : int
+        How many to choose; at most n.
+
+    Returns
+    -------
+    ndarray of shape (count,)
+        Positions of the chosen candidates, in the order of choice.
+    """
+    own = prior_covariance(candidates, candidates)
+    cross = prior_covariance(candidates, targets)
+    chosen: list[int] = []
+    for _ in range(min(count, len(candidates))):
+        variance = np.diag(own) + _NOISE_VARIANCE
+        gain = (cross**2).sum(axis=1) / variance
+        gain[chosen] = -np.inf
+        best = int(gain.argmax())
+        chosen.append(best)
+        column = own[:, best] / variance[best]
+        cross = cross - column[:, None] * cross[best][None, :]
+        own = own - column[:, None] * own[best][None, :]
+    return np.array(chosen, dtype=np.int64)
+
+
+def prior_covariance(one: FloatArray, other: FloatArray) -> FloatArray:
+    """Return the prior covariance of log time between configurations of one site, shape (n, m)."""
+    local = np.exp(squared_distances(one, other) * (-0.5 / _LENGTH**2))
+    return np.asarray(_SITE_VARIANCE + _LOCAL_VARIANCE * local)
+
+
+def squared_distances(one: FloatArray, other: FloatArray) -> FloatArray:
+    """Return squared Euclidean distances, shape (n, m)."""
+    cross = one @ other.T
+    squares = (one**2).sum(axis=1)[:, None] + (other**2).sum(axis=1)[None, :] - 2.0 * cross
+    return np.asarray(np.maximum(squares, 0.0))

@@ -1,0 +1,112 @@
+"""Fitting each method once per training set and asking it the queries of the fold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from surrogate.analytic.workload import IntArray
+from surrogate.evaluation.baselines import ChoosesRuns, StepTimeMethod
+from surrogate.evaluation.choice import choose_runs
+from surrogate.evaluation.folds import Fold, Query
+from surrogate.evaluation.methods import MethodFactory
+from surrogate.evaluation.own_runs import others
+from surrogate.evaluation.scores import LOWER, PREDICTED, UPPER
+
+OnProgress = Callable[[int, int], None]
+KEPT_COLUMNS = (PREDICTED, LOWER, UPPER, "in_domain", "similarity")
+"""Columns of a prediction that an evaluation keeps."""
+
+
+def run_folds(
+    runs: pd.DataFrame,
+    folds: Sequence[Fold],
+    methods: Mapping[str, MethodFactory],
+    *,
+    random_state: int,
+    n_jobs: int,
+    on_progress: OnProgress | None,
+) -> pd.DataFrame:
+    """Return the predictions of all methods for all queries.
+
+    Parameters
+    ----------
+    runs : DataFrame of n rows
+        Timed runs under a fresh index.
+    folds : sequence of Fold
+    methods : mapping of name to factory
+        The first one chooses own runs where a query leaves the choice.
+    random_state : int
+        Seed of every method.
+    n_jobs : int
+        Processes; folds are shared out among them, results keep the folds' order.
+    on_progress : callable, optional
+        Called with the folds done and to do.
+
+    Returns
+    -------
+    DataFrame
+        `protocol`, `variant`, `draw`, `left_out`, `method`, `row` (position in `runs`) and the predictions.
+    """
+    pieces: list[pd.DataFrame] = []
+    for done, piece in enumerate(_fold_results(runs, folds, methods, random_state, n_jobs), start=1):
+        pieces += piece
+        if on_progress is not None:
+            on_progress(done, len(folds))
+    return pd.concat(pieces, ignore_index=True)
+
+
+def _fold_results(
+    runs: pd.DataFrame, folds: Sequence[Fold], methods: Mapping[str, MethodFactory], random_state: int, n_jobs: int
+) -> Iterator[list[pd.DataFrame]]:
+    if n_jobs == 1:
+        return (run_fold(runs, fold, methods, random_state) for fold in folds)
+    from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]
+
+    with parallel_config("loky", n_jobs=n_jobs, inner_max_num_threads=1):
+        jobs = (delayed(run_fold)(runs, fold, dict(methods), random_state) for fold in folds)
+        results: Iterator[list[pd.DataFrame]] = Parallel(return_as="generator", batch_size=1)(jobs)
+    return results
+
+
+def run_fold(
+    runs: pd.DataFrame, fold: Fold, methods: Mapping[str, MethodFactory], random_state: int
+) -> list[pd.DataFrame]:
+    """Return one table of predictions per method and query."""
+    pieces: list[pd.DataFrame] = []
+    settled: list[tuple[Query, IntArray]] | None = None
+    for name, make in methods.items():
+        method = make(random_state).fit(runs.iloc[fold.train])
+        if settled is None:
+            settled = [_settle(runs, query, method) for query in fold.queries]
+        pieces += [
+            _answer(runs, query, own, method).assign(left_out=fold.left_out, method=name)
+            for query, own in settled
+            if len(query.test)
+        ]
+    return pieces
+
+
+def _settle(runs: pd.DataFrame, query: Query, method: StepTimeMethod) -> tuple[Query, IntArray]:
+    """Return the query with its own runs chosen, which are then not asked for."""
+    own = query.own.rows
+    if query.own.count:
+        candidates = query.own.candidates
+        choose = method.choose if isinstance(method, ChoosesRuns) else choose_runs
+        own = candidates[choose(runs.iloc[candidates], runs.iloc[query.test], query.own.count)]
+    test = others(runs, query.test, own) if len(own) else query.test
+    return Query(protocol=query.protocol, variant=query.variant, draw=query.draw, test=test), own
+
+
+def _answer(runs: pd.DataFrame, query: Query, own: IntArray, method: StepTimeMethod) -> pd.DataFrame:
+    asked = runs.iloc[query.test]
+    informed = method.condition(runs.iloc[own]) if len(own) else method
+    predicted = informed.predict_frame(asked)
+    return predicted.reindex(columns=list(KEPT_COLUMNS)).assign(
+        protocol=query.protocol,
+        variant=query.variant,
+        draw=query.draw,
+        row=np.asarray(query.test),
+    )

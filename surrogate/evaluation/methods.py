@@ -1,0 +1,99 @@
+"""The predictors that an evaluation puts side by side, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, Self
+
+import numpy as np
+import pandas as pd
+
+from surrogate.evaluation.baselines import (
+    ConstantMfu,
+    NearestOwnMfu,
+    ScaledToOwnRuns,
+    StepTimeMethod,
+    point_frame,
+    scaled_to,
+)
+from surrogate.evaluation.tree_baselines import TreesOnKnobs
+
+if TYPE_CHECKING:
+    from surrogate.estimators import AnalyticModel, HybridPredictor
+
+HYBRID: Final = "hybrid"
+MethodFactory = Callable[[int], StepTimeMethod]
+"""Gives an unfitted method for a seed."""
+
+
+class Hybrid:
+    """The product's predictor as it ships."""
+
+    def __init__(self, predictor: HybridPredictor) -> None:
+        self.predictor = predictor
+
+    def fit(self, runs: pd.DataFrame) -> Self:
+        """Train on measured runs."""
+        self.predictor.fit(runs)
+        return self
+
+    def condition(self, runs: pd.DataFrame) -> Hybrid:
+        """Return the predictor conditioned on a site's own runs."""
+        return Hybrid(self.predictor.condition(runs))
+
+    def predict_frame(self, runs: pd.DataFrame) -> pd.DataFrame:
+        """Return predictions with their 90 % interval."""
+        return self.predictor.predict_frame(runs)
+
+
+class Analytic:
+    """The analytic model alone."""
+
+    def __init__(self, model: AnalyticModel) -> None:
+        self.model = model
+
+    def fit(self, runs: pd.DataFrame) -> Self:
+        """Calibrate the coefficients on measured runs."""
+        self.model.fit(runs)
+        return self
+
+    def condition(self, runs: pd.DataFrame) -> ScaledToOwnRuns:
+        """Return the model scaled to a site's own runs."""
+        return scaled_to(self, runs)
+
+    def predict_frame(self, runs: pd.DataFrame) -> pd.DataFrame:
+        """Return step times."""
+        return point_frame(runs, np.asarray(self.model.predict(runs)))
+
+
+def hybrid(random_state: int) -> Hybrid:
+    """Return the product's predictor, unfitted, on one thread."""
+    from surrogate.estimators import HybridPredictor  # noqa: PLC0415
+
+    return Hybrid(HybridPredictor(random_state=random_state, num_threads=1))
+
+
+def calibrated(random_state: int) -> Analytic:  # noqa: ARG001
+    """Return the analytic model with its coefficients calibrated on the population."""
+    from surrogate.estimators import AnalyticModel  # noqa: PLC0415
+
+    return Analytic(AnalyticModel())
+
+
+def textbook(random_state: int) -> Analytic:  # noqa: ARG001
+    """Return the analytic model at textbook coefficients."""
+    from surrogate.estimators import AnalyticModel  # noqa: PLC0415
+
+    return Analytic(AnalyticModel(calibrate=False))
+
+
+METHODS: Final[Mapping[str, MethodFactory]] = {
+    HYBRID: hybrid,
+    "analytic, calibrated": calibrated,
+    "analytic, textbook": textbook,
+    "XGBoost on time/roofline": lambda seed: TreesOnKnobs(over_roofline=True, random_state=seed),
+    "XGBoost on raw knobs": lambda seed: TreesOnKnobs(over_roofline=False, random_state=seed),
+    "nearest own run's MFU": lambda _: NearestOwnMfu(),
+    "constant MFU": lambda _: ConstantMfu(),
+}
+"""The predictor and the baselines of an evaluation."""
