@@ -17,7 +17,7 @@ import pandas as pd
 
 from surrogate.analytic.workload import FloatArray, IntArray
 from surrogate.evaluation.choice import nearest_rows
-from surrogate.evaluation.scores import LOWER, MEASURED, PREDICTED, UPPER
+from surrogate.evaluation.scores import LOWER, PREDICTED, UPPER
 from surrogate.features.columns import numbers, texts
 from surrogate.features.knobs import knob_matrix
 from surrogate.features.workload import prepare_runs
@@ -30,12 +30,17 @@ class StepTimeMethod(Protocol):
         """Learn from measured runs."""
         ...
 
-    def condition(self, runs: pd.DataFrame) -> StepTimeMethod:
-        """Return the predictor after a new site showed these measured runs of its own."""
-        ...
-
     def predict_frame(self, runs: pd.DataFrame) -> pd.DataFrame:
         """Return `step_time_s` and, where there is an interval, its bounds, under the index of `runs`."""
+        ...
+
+
+@runtime_checkable
+class AdaptsToOwnRuns(Protocol):
+    """A method with a way of its own to take in a site's runs; others are scaled by the median ratio over them."""
+
+    def condition(self, runs: pd.DataFrame) -> StepTimeMethod:
+        """Return the method after a new site showed these measured runs."""
         ...
 
 
@@ -60,33 +65,6 @@ def point_frame(runs: pd.DataFrame, step_time_s: FloatArray) -> pd.DataFrame:
     return pd.DataFrame({PREDICTED: step_time_s, LOWER: np.nan, UPPER: np.nan}, index=runs.index)
 
 
-class ScaledToOwnRuns:
-    """A predictor times the median ratio of measured to predicted over a site's own runs."""
-
-    def __init__(self, method: StepTimeMethod, factor: float) -> None:
-        self.method, self.factor = method, factor
-
-    def fit(self, runs: pd.DataFrame) -> Self:
-        """Learn from measured runs, without a site."""
-        self.method, self.factor = self.method.fit(runs), 1.0
-        return self
-
-    def condition(self, runs: pd.DataFrame) -> ScaledToOwnRuns:
-        """Return the predictor scaled to other runs."""
-        return scaled_to(self.method, runs)
-
-    def predict_frame(self, runs: pd.DataFrame) -> pd.DataFrame:
-        """Return scaled predictions, bounds included."""
-        predicted = self.method.predict_frame(runs)
-        return predicted.assign(**{name: predicted[name] * self.factor for name in (PREDICTED, LOWER, UPPER)})
-
-
-def scaled_to(method: StepTimeMethod, runs: pd.DataFrame) -> ScaledToOwnRuns:
-    """Return `method` scaled to measured runs."""
-    ratio = np.log(numbers(runs, MEASURED) / numbers(method.predict_frame(runs), PREDICTED))
-    return ScaledToOwnRuns(method, float(np.exp(np.median(ratio))))
-
-
 class ConstantMfu:
     """The median utilisation of the training runs of a precision; of all of them where a precision is new."""
 
@@ -97,10 +75,6 @@ class ConstantMfu:
         self.mfu_by_precision_ = mfu.groupby(precision).median()
         self.mfu_ = float(mfu.median())
         return self
-
-    def condition(self, runs: pd.DataFrame) -> ScaledToOwnRuns:
-        """Return the model scaled to a site's own runs."""
-        return scaled_to(self, runs)
 
     def predict_frame(self, runs: pd.DataFrame) -> pd.DataFrame:
         """Return step times at the constant utilisation."""

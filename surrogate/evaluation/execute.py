@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from surrogate.analytic.workload import IntArray
-from surrogate.evaluation.baselines import ChoosesRuns, StepTimeMethod
+from surrogate.evaluation.baselines import AdaptsToOwnRuns, ChoosesRuns, StepTimeMethod
 from surrogate.evaluation.choice import choose_runs
-from surrogate.evaluation.folds import Fold, Query
+from surrogate.evaluation.folds import NO_ROWS, Fold, Query
 from surrogate.evaluation.methods import MethodFactory
 from surrogate.evaluation.own_runs import others
-from surrogate.evaluation.scores import LOWER, PREDICTED, UPPER
+from surrogate.evaluation.scores import LOWER, MEASURED, PREDICTED, UPPER
+from surrogate.features.columns import numbers
 
 OnProgress = Callable[[int, int], None]
-KEPT_COLUMNS = (PREDICTED, LOWER, UPPER, "in_domain", "similarity")
+KEPT_COLUMNS: Final = (PREDICTED, LOWER, UPPER, "in_domain", "similarity")
 """Columns of a prediction that an evaluation keeps."""
 
 
@@ -76,37 +79,48 @@ def run_fold(
 ) -> list[pd.DataFrame]:
     """Return one table of predictions per method and query."""
     pieces: list[pd.DataFrame] = []
-    settled: list[tuple[Query, IntArray]] | None = None
+    settled: list[SettledQuery] | None = None
     for name, make in methods.items():
         method = make(random_state).fit(runs.iloc[fold.train])
         if settled is None:
             settled = [_settle(runs, query, method) for query in fold.queries]
-        pieces += [
-            _answer(runs, query, own, method).assign(left_out=fold.left_out, method=name)
-            for query, own in settled
-            if len(query.test)
-        ]
+        answers = _answers(runs, [query for query in settled if len(query.test)], method)
+        pieces += [answer.assign(left_out=fold.left_out, method=name) for answer in answers]
     return pieces
 
 
-def _settle(runs: pd.DataFrame, query: Query, method: StepTimeMethod) -> tuple[Query, IntArray]:
-    """Return the query with its own runs chosen, which are then not asked for."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SettledQuery:
+    """A query with its own runs chosen, which it does not ask for."""
+
+    query: Query
+    own: IntArray
+    test: IntArray
+
+
+def _settle(runs: pd.DataFrame, query: Query, method: StepTimeMethod) -> SettledQuery:
     own = query.own.rows
     if query.own.count:
         candidates = query.own.candidates
         choose = method.choose if isinstance(method, ChoosesRuns) else choose_runs
         own = candidates[choose(runs.iloc[candidates], runs.iloc[query.test], query.own.count)]
     test = others(runs, query.test, own) if len(own) else query.test
-    return Query(protocol=query.protocol, variant=query.variant, draw=query.draw, test=test), own
+    return SettledQuery(query=query, own=own, test=test)
 
 
-def _answer(runs: pd.DataFrame, query: Query, own: IntArray, method: StepTimeMethod) -> pd.DataFrame:
-    asked = runs.iloc[query.test]
-    informed = method.condition(runs.iloc[own]) if len(own) else method
-    predicted = informed.predict_frame(asked)
-    return predicted.reindex(columns=list(KEPT_COLUMNS)).assign(
-        protocol=query.protocol,
-        variant=query.variant,
-        draw=query.draw,
-        row=np.asarray(query.test),
-    )
+def _answers(runs: pd.DataFrame, queries: Sequence[SettledQuery], method: StepTimeMethod) -> Iterator[pd.DataFrame]:
+    """Yield a table per query; without own runs, or where they only scale, from one prediction of all rows."""
+    rows = np.unique(np.concatenate([NO_ROWS, *(np.concatenate([query.own, query.test]) for query in queries)]))
+    whole = method.predict_frame(runs.iloc[rows]).reindex(columns=list(KEPT_COLUMNS))
+    log_ratio = np.log(numbers(runs.iloc[rows], MEASURED) / numbers(whole, PREDICTED))
+    for settled in queries:
+        if len(settled.own) and isinstance(method, AdaptsToOwnRuns):
+            informed = method.condition(runs.iloc[settled.own])
+            answer = informed.predict_frame(runs.iloc[settled.test]).reindex(columns=list(KEPT_COLUMNS))
+        else:
+            answer = whole.iloc[np.searchsorted(rows, settled.test)]
+            if len(settled.own):
+                factor = np.exp(np.median(log_ratio[np.searchsorted(rows, settled.own)]))
+                answer = answer.assign(**{name: answer[name] * factor for name in (PREDICTED, LOWER, UPPER)})
+        query = settled.query
+        yield answer.assign(protocol=query.protocol, variant=query.variant, draw=query.draw, row=settled.test)

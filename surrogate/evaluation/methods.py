@@ -11,10 +11,8 @@ import pandas as pd
 from surrogate.evaluation.baselines import (
     ConstantMfu,
     NearestOwnMfu,
-    ScaledToOwnRuns,
     StepTimeMethod,
     point_frame,
-    scaled_to,
 )
 from surrogate.evaluation.tree_baselines import TreesOnKnobs
 
@@ -57,10 +55,6 @@ class Analytic:
         self.model.fit(runs)
         return self
 
-    def condition(self, runs: pd.DataFrame) -> ScaledToOwnRuns:
-        """Return the model scaled to a site's own runs."""
-        return scaled_to(self, runs)
-
     def predict_frame(self, runs: pd.DataFrame) -> pd.DataFrame:
         """Return step times."""
         return point_frame(runs, np.asarray(self.model.predict(runs)))
@@ -68,21 +62,21 @@ class Analytic:
 
 def hybrid(random_state: int) -> Hybrid:
     """Return the product's predictor, unfitted, on one thread."""
-    from surrogate.estimators import HybridPredictor  # noqa: PLC0415
+    from surrogate.estimators import HybridPredictor
 
     return Hybrid(HybridPredictor(random_state=random_state, num_threads=1))
 
 
 def calibrated(random_state: int) -> Analytic:  # noqa: ARG001
     """Return the analytic model with its coefficients calibrated on the population."""
-    from surrogate.estimators import AnalyticModel  # noqa: PLC0415
+    from surrogate.estimators import AnalyticModel
 
     return Analytic(AnalyticModel())
 
 
 def textbook(random_state: int) -> Analytic:  # noqa: ARG001
     """Return the analytic model at textbook coefficients."""
-    from surrogate.estimators import AnalyticModel  # noqa: PLC0415
+    from surrogate.estimators import AnalyticModel
 
     return Analytic(AnalyticModel(calibrate=False))
 

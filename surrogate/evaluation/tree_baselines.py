@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from surrogate.analytic.workload import FloatArray
-from surrogate.evaluation.baselines import ScaledToOwnRuns, point_frame, roofline_step_time_s, scaled_to
+from surrogate.evaluation.baselines import point_frame, roofline_step_time_s
 from surrogate.evaluation.scores import MEASURED
 from surrogate.features.columns import numbers, texts
 
@@ -85,7 +85,7 @@ class TreesOnKnobs:
 
     def fit(self, runs: pd.DataFrame) -> Self:
         """Learn the trees `booster_` and the known texts of each categorical column."""
-        from xgboost import XGBRegressor  # noqa: PLC0415
+        from xgboost import XGBRegressor
 
         self.known_texts_ = {column: sorted(set(texts(runs, column)) - {""}) for column in CATEGORIES}
         target = np.log(numbers(runs, MEASURED)) - self._log_scale(runs)
@@ -93,10 +93,6 @@ class TreesOnKnobs:
         self.booster_ = XGBRegressor(**_PARAMETERS, random_state=self.random_state)
         self.booster_.fit(self._features(runs), target - self.centre_)
         return self
-
-    def condition(self, runs: pd.DataFrame) -> ScaledToOwnRuns:
-        """Return the model scaled to a site's own runs."""
-        return scaled_to(self, runs)
 
     def predict_frame(self, runs: pd.DataFrame) -> pd.DataFrame:
         """Return step times."""

@@ -51,7 +51,7 @@ def _few_of_single_node(runs: pd.DataFrame, elsewhere: IntArray, rows: IntArray,
     folds = []
     for draw in range(DRAWS):
         order = np.random.default_rng([random_state, draw]).permutation(rows)
-        for count in SHOTS:
+        for count in (count for count in SHOTS if count < len(rows)):
             shown = order[:count]
             asked = Query(protocol="vtrain", variant=f"single-{count}", draw=draw, test=others(runs, rows, shown))
             train = np.sort(np.concatenate([elsewhere, shown]))
