@@ -127,7 +127,7 @@ class StepTerms:
     routing_balanced: BoolArray
     years_of_software: FloatArray
     roofline_s: FloatArray
-    """No step can be faster: model FLOPs without recomputation at the row's dense peak, bubble included."""
+    """No step can be faster: model FLOPs without recomputation at the row's dense peak."""
 
     def __len__(self) -> int:
         return len(self.pp)
@@ -226,7 +226,7 @@ def _tokens_per_expert(w: Workload, n: FloatArray) -> FloatArray:
 
 
 def _roofline_s(w: Workload, flops: LayerFlops, n: FloatArray) -> FloatArray:
-    """Return the least time of a step: forward and backward products of the average stage at peak, all micro-batches."""
+    """Return the least time of a step: forward and backward products at peak, no bubble."""
     moe = 1.0 - w.num_dense_layers / w.num_layers
     experts = flops.routed_experts + flops.shared_experts + flops.router
     layer = flops.projections + (1.0 - moe) * flops.dense_mlp + moe * experts

@@ -9,15 +9,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from surrogate.analytic.workload import FloatArray
-from surrogate.estimators.intervals import ConformalIntervals, ConformalScores
-from surrogate.estimators.residual_model import ResidualModel
+from surrogate.estimators.intervals import ConformalIntervals, ConformalScores, with_floor
 from surrogate.estimators.site_effects import SiteData, SiteEffects
 from surrogate.features.levels import SiteLevels
 
 _FOLDS = 5
 _PRIOR_ROWS = 10.0
 """Rows of weight that the spread over all families has against a family's own."""
-_SMALLEST_SD = 0.004
+_LARGEST_ERROR2 = 0.25
+"""Squared errors of log time count at most this much: one outlier says little about the others."""
+_FOLDS_BY_LEVEL = {"population": 7, "family": 7, "release": _FOLDS}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,21 +32,22 @@ class ResidualSpread:
         """Return the spread of the hybrid: the effects' where the gate is shut, the trees' where it is open."""
         family = pd.Series(levels.publisher_family).map(self.by_family).fillna(self.overall).to_numpy(np.float64)
         own = np.minimum(family, np.maximum(log_sd, family * 0.5))
-        return np.maximum(np.hypot((1.0 - gate) * log_sd, gate * own), _SMALLEST_SD)
+        return np.hypot((1.0 - gate) * log_sd, gate * own)
 
 
-def residual_spread(
-    model: ResidualModel,
-    features: FloatArray,
-    leftover: FloatArray,
-    levels: SiteLevels,
-    groups: NDArray[np.int64],
-) -> ResidualSpread:
-    """Return the spread of residuals after trees that did not see a row's split group."""
-    model.out_of_fold_ = model.out_of_fold(features, leftover, fold_of_groups(groups))
-    error2 = pd.Series((leftover - model.out_of_fold_) ** 2).clip(upper=0.25)
-    overall = float(error2.groupby(levels.publisher_family).mean().mean())
-    grouped = error2.groupby(levels.publisher_family).agg(["sum", "size"])
+def residual_spread(corrected: FloatArray, families: NDArray[np.object_]) -> ResidualSpread:
+    """Return the spread of log-time errors after trees that did not see a row's split group.
+
+    Parameters
+    ----------
+    corrected : ndarray, shape (n,)
+        Errors of rows predicted without their split group, the gated trees' correction included.
+    families : ndarray of str, shape (n,)
+        Publisher families.
+    """
+    error2 = pd.Series(corrected**2).clip(upper=_LARGEST_ERROR2)
+    overall = float(error2.groupby(families).mean().mean())
+    grouped = error2.groupby(families).agg(["sum", "size"])
     shrunk = (grouped["sum"] + _PRIOR_ROWS * overall) / (grouped["size"] + _PRIOR_ROWS)
     by_family = {str(name): float(np.sqrt(value)) for name, value in shrunk.items()}
     return ResidualSpread(overall=float(np.sqrt(overall)), by_family=by_family)
@@ -58,8 +60,27 @@ def fold_of_groups(groups: NDArray[np.int64], folds: int = _FOLDS) -> NDArray[np
     return shuffled[codes] % folds
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HeldOutCorrection:
+    """What the trees say of rows whose split group they did not see, each of shape (n,)."""
+
+    gate: FloatArray
+    correction: FloatArray
+    """Of log time, before the gate."""
+
+    def take(self, rows: NDArray[np.int64]) -> HeldOutCorrection:
+        """Return the selected rows."""
+        return HeldOutCorrection(gate=self.gate[rows], correction=self.correction[rows])
+
+
 def conformalize(
-    effects: SiteEffects, data: SiteData, spread: ResidualSpread, *, groups: NDArray[np.int64], levels: tuple[str, ...]
+    effects: SiteEffects,
+    data: SiteData,
+    trees: HeldOutCorrection,
+    spread: ResidualSpread,
+    *,
+    groups: NDArray[np.int64],
+    levels: tuple[str, ...],
 ) -> ConformalIntervals:
     """Return conformal scores at each level of knowledge.
 
@@ -69,27 +90,32 @@ def conformalize(
         Fitted on `data`.
     data : SiteData
         n rows.
+    trees : HeldOutCorrection
+        Of the same rows.
     spread : ResidualSpread
-        Of the trees, for rows whose release is known.
+        After the trees.
     groups : ndarray of int, shape (n,)
         Split groups.
     levels : tuple of str
         Out of population, family and release.
     """
+    families, releases = data.levels.publisher_family, data.levels.release
     keys = {
-        "population": pd.factorize(data.levels.publisher_family)[0],
-        "family": pd.factorize(data.levels.release)[0],
+        "population": pd.factorize(families)[0],
+        "family": pd.factorize(releases)[0],
         "release": groups,
     }
-    families = data.levels.publisher_family
-    has_sister = np.array([len(set(data.levels.release[families == name])) > 1 for name in families])
+    has_sister = pd.Series(releases).groupby(families).transform("nunique").to_numpy() > 1
     scores = {}
     for level in levels:
-        estimate, error = _held_out(effects, data, fold_of_groups(keys[level], 7 if level != "release" else _FOLDS))
-        sigma = np.maximum(estimate, _SMALLEST_SD)
+        log_sd, error = _held_out(effects, data, fold_of_groups(keys[level], _FOLDS_BY_LEVEL[level]))
+        if level == "release":
+            error = error + trees.gate * trees.correction
+            log_sd = spread.combined(log_sd, trees.gate, data.levels)
         usable = has_sister if level == "family" else np.ones(len(data), dtype=np.bool_)
         if usable.any():
-            scores[level] = ConformalScores(score=np.abs(error[usable]) / sigma[usable], family=families[usable])
+            score = np.abs(error) / with_floor(log_sd, level)
+            scores[level] = ConformalScores(score=score[usable], family=families[usable])
     return ConformalIntervals(scores=scores)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from surrogate.analytic.workload import FloatArray
 from surrogate.estimators.site_effects import squared_distances
 from surrogate.features.columns import texts
+from surrogate.features.levels import SiteLevels
 from surrogate.features.workload import PreparedRuns
 
 _OTHER_DEVICE = 2.0
@@ -25,6 +26,7 @@ class Evidence:
     run_id: NDArray[np.object_]
     source: NDArray[np.object_]
     accelerator: NDArray[np.object_]
+    publisher_family: NDArray[np.object_]
     knobs: FloatArray
     measured_step_time_s: FloatArray
     predicted_step_time_s: FloatArray
@@ -34,18 +36,19 @@ class Evidence:
 
     def joined(self, other: Evidence) -> Evidence:
         """Return the runs of both."""
-        names = ("run_id", "source", "accelerator", "knobs", "measured_step_time_s", "predicted_step_time_s")
+        names = [field.name for field in fields(self)]
         return Evidence(**{name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in names})
 
 
 def measured_evidence(
-    runs: pd.DataFrame, knobs: FloatArray, log_time: FloatArray, predicted_log_time: FloatArray
+    runs: pd.DataFrame, levels: SiteLevels, knobs: FloatArray, log_time: FloatArray, predicted_log_time: FloatArray
 ) -> Evidence:
     """Return measured rows as evidence."""
     return Evidence(
         run_id=np.asarray(texts(runs, "run_id"), dtype=object),
         source=np.asarray(texts(runs, "source"), dtype=object),
         accelerator=np.asarray(texts(runs, "accelerator"), dtype=object),
+        publisher_family=levels.publisher_family,
         knobs=knobs,
         measured_step_time_s=np.exp(log_time),
         predicted_step_time_s=np.exp(predicted_log_time),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,17 @@ from surrogate.analytic.step_terms import StepTerms, step_terms
 from surrogate.analytic.step_time import StepTimeBreakdown, step_time
 from surrogate.analytic.workload import FloatArray
 from surrogate.errors import InputError
-from surrogate.estimators.conformalization import conformalize, residual_spread
+from surrogate.estimators import persistence
+from surrogate.estimators.conformalization import (
+    HeldOutCorrection,
+    ResidualSpread,
+    conformalize,
+    fold_of_groups,
+    residual_spread,
+)
 from surrogate.estimators.domain import domain_reasons
 from surrogate.estimators.evidence import Evidence, measured_evidence, nearest_evidence
+from surrogate.estimators.intervals import with_floor
 from surrogate.estimators.residual_model import ResidualModel
 from surrogate.estimators.site_effects import SiteData, SiteEffects
 from surrogate.estimators.training_rows import diverse_rows, left_over, noise_sd
@@ -142,12 +151,28 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         features = self._features(table)
         self.residual_ = ResidualModel(random_state=self.random_state, num_threads=self.num_threads)
         self.residual_.fit(features, leftover, table.levels, table.knobs)
-        self.spread_ = residual_spread(self.residual_, features, leftover, table.levels, groups)
+        trees = self._held_out_correction(table, features, leftover, groups)
+        self.spread_ = residual_spread(leftover - trees.gate * trees.correction, table.levels.publisher_family)
         self.intervals_ = conformalize(
-            self.effects_, chosen, self.spread_, groups=groups[rows], levels=self.conformal_levels
+            self.effects_,
+            chosen,
+            trees.take(rows),
+            self.spread_,
+            groups=groups[rows],
+            levels=self.conformal_levels,
         )
-        self.evidence_ = measured_evidence(table.runs, table.knobs, log_time, self._predict(table).log_time)
+        self.evidence_ = measured_evidence(
+            table.runs, table.levels, table.knobs, log_time, self._predict(table).log_time
+        )
         return self
+
+    def _held_out_correction(
+        self, table: PreparedTable, features: FloatArray, leftover: FloatArray, groups: NDArray[np.int64]
+    ) -> HeldOutCorrection:
+        return HeldOutCorrection(
+            gate=self.residual_.gate(table.levels, table.knobs, without_itself=True),
+            correction=self.residual_.out_of_fold(features, leftover, fold_of_groups(groups)),
+        )
 
     def condition(self, runs: pd.DataFrame) -> HybridPredictor:
         """Return a predictor that knows these measured rows of a site too; trees and intervals stay.
@@ -167,7 +192,9 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         clone = HybridPredictor(**self.get_params())
         clone.__dict__.update(self.__dict__)
         clone.effects_ = self.effects_.extended(own)
-        own_evidence = measured_evidence(table.runs, table.knobs, own.log_time, clone._predict(table).log_time)
+        own_evidence = measured_evidence(
+            table.runs, table.levels, table.knobs, own.log_time, clone._predict(table).log_time
+        )
         clone.evidence_ = self.evidence_.joined(own_evidence)
         return clone
 
@@ -229,6 +256,43 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         prepared = prepare_runs(X)
         return nearest_evidence(self.evidence_, knob_matrix(prepared), prepared, k)
 
+    def save(self, directory: str | Path) -> None:
+        """Write the fitted predictor as JSON, npy arrays and UBJSON."""
+        check_is_fitted(self, "effects_")
+        header, arrays = persistence.effects_state(self.effects_)
+        header |= {
+            "parameters": self.get_params(),
+            "categories": self.categories_,
+            "columns": [str(name) for name in self.feature_names_in_],
+            "spread": persistence.spread_state(self.spread_),
+        }
+        arrays |= persistence.evidence_state(self.evidence_) | persistence.intervals_state(self.intervals_)
+        trees = self.residual_.booster_.get_booster().save_raw("ubj")
+        persistence.save_state({"header": header, "arrays": arrays, "trees": trees}, Path(directory))
+
+    @classmethod
+    def load(cls, directory: str | Path) -> HybridPredictor:
+        """Read a predictor that `save` wrote.
+
+        Raises
+        ------
+        ModelDirectoryError
+            If the directory is missing, incomplete, altered or of another version.
+        """
+        state = persistence.load_state(Path(directory))
+        header, arrays = state["header"], state["arrays"]
+        parameters = header["parameters"] | {"conformal_levels": tuple(header["parameters"]["conformal_levels"])}
+        model = cls(**parameters)
+        model.categories_ = header["categories"]
+        model.feature_names_in_ = np.asarray(header["columns"], dtype=object)
+        model.n_features_in_ = len(header["columns"])
+        model.spread_ = ResidualSpread(**header["spread"])
+        model.effects_ = persistence.effects_of(header, arrays)
+        model.evidence_ = persistence.evidence_of(arrays)
+        model.intervals_ = persistence.intervals_of(arrays)
+        model.residual_ = persistence.residual_of(state["trees"], model.evidence_, model.random_state)
+        return model
+
     def _predict(self, table: PreparedTable) -> LogPrediction:
         estimate = self.effects_.predict(table.terms, table.levels, table.knobs)
         gate = self.residual_.gate(table.levels, table.knobs)
@@ -240,7 +304,7 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         knowledge = self.effects_.knowledge(table.levels)
         return LogPrediction(
             log_time=np.maximum(log_time, floor),
-            log_sd=self.spread_.combined(estimate.log_sd, gate, table.levels),
+            log_sd=with_floor(self.spread_.combined(estimate.log_sd, gate, table.levels), knowledge),
             analytic_log_time=estimate.log_time,
             gate=gate,
             similarity=estimate.similarity,

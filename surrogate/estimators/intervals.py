@@ -18,6 +18,16 @@ from surrogate.analytic.workload import FloatArray
 
 KNOWLEDGE: Final = ("population", "family", "release")
 """What is known about a site, least first."""
+BETWEEN_SITES_SD: Final = {"population": 0.10, "family": 0.08, "release": 0.02}
+"""Spread of log time that no model of the site explains, added in quadrature: the noise floor between publications,
+between releases, and between repeats (data/README.md)."""
+
+
+def with_floor(log_sd: FloatArray, knowledge: NDArray[np.object_] | str) -> FloatArray:
+    """Return the spread with `BETWEEN_SITES_SD` of the level of knowledge, shape (m,)."""
+    if isinstance(knowledge, str):
+        return np.hypot(log_sd, BETWEEN_SITES_SD[knowledge])
+    return np.hypot(log_sd, pd.Series(knowledge).map(BETWEEN_SITES_SD).to_numpy(dtype=np.float64))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,14 +42,15 @@ class ConformalScores:
 
         Notes
         -----
-        Weighted quantile with weight 1 / rows of the family; the finite-sample correction counts families as the
-        independent units, ``coverage (1 + 1/F)`` capped at 1 (Barber et al. 2023, arXiv 2202.13415, for weights).
+        Weighted quantile with weight 1 / rows of the family (Barber et al. 2023, arXiv 2202.13415); the finite-sample
+        correction is ``coverage (1 + 1/n)`` with Kish's effective number of rows n, capped at 1.
         """
         sizes = pd.Series(self.family).map(pd.Series(self.family).value_counts()).to_numpy(dtype=np.float64)
         weights = 1.0 / sizes
         order = np.argsort(self.score)
         cumulative = np.cumsum(weights[order]) / weights.sum()
-        target = min(coverage * (1.0 + 1.0 / max(weights.sum(), 1.0)), 1.0)
+        effective = weights.sum() ** 2 / (weights**2).sum()
+        target = min(coverage * (1.0 + 1.0 / effective), 1.0)
         position = min(int(np.searchsorted(cumulative, target)), len(order) - 1)
         return float(self.score[order][position])
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from surrogate.analytic.workload import FloatArray
 from surrogate.estimators.site_effects import squared_distances
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 LARGEST_RESIDUAL = 0.5
 """Corrections of log time are clipped to this: a factor of 1.65."""
 _GATE_LENGTH = 2.0
+_CHUNK_ROWS = 4096
 _GATE_HALF = 3.0
 """Similar runs at which the residual counts half."""
 
@@ -70,11 +72,14 @@ class ResidualModel:
         raw = self.booster_.get_booster().inplace_predict(np.ascontiguousarray(features, dtype=np.float32))
         return np.clip(np.asarray(raw, dtype=np.float64), -LARGEST_RESIDUAL, LARGEST_RESIDUAL)
 
-    def gate(self, levels: SiteLevels, knobs: FloatArray) -> FloatArray:
-        """Return the weight of the correction in [0, 1), shape (m,)."""
-        return evidence_gate(levels, knobs, self.evidence_family_, self.evidence_knobs_)
+    def gate(self, levels: SiteLevels, knobs: FloatArray, *, without_itself: bool = False) -> FloatArray:
+        """Return the weight of the correction in [0, 1), shape (m,); `without_itself` for rows of the evidence."""
+        similar = similar_runs(levels, knobs, self.evidence_family_, self.evidence_knobs_)
+        if without_itself:
+            similar = np.maximum(similar - 1.0, 0.0)
+        return similar / (similar + _GATE_HALF)
 
-    def out_of_fold(self, features: FloatArray, residual: FloatArray, folds: FloatArray) -> FloatArray:
+    def out_of_fold(self, features: FloatArray, residual: FloatArray, folds: NDArray[np.int64]) -> FloatArray:
         """Return corrections of rows by trees that did not see their fold, shape (n,)."""
         corrections = np.zeros(len(residual))
         target = np.clip(residual, -LARGEST_RESIDUAL, LARGEST_RESIDUAL)
@@ -105,18 +110,17 @@ class ResidualModel:
         )
 
 
-def evidence_gate(
-    levels: SiteLevels, knobs: FloatArray, evidence_family: np.ndarray, evidence_knobs: FloatArray
+def similar_runs(
+    levels: SiteLevels, knobs: FloatArray, evidence_family: NDArray[np.object_], evidence_knobs: FloatArray
 ) -> FloatArray:
-    """Return ``s / (s + 3)`` per row, s the similar measured runs of its publisher family, shape (m,)."""
-    gate = np.zeros(len(levels))
+    """Return how many measured runs of its publisher family are like each row, shape (m,)."""
+    count = np.zeros(len(levels))
     for family in set(levels.publisher_family) - {UNKNOWN}:
         of_family = evidence_family == family
         if not of_family.any():
             continue
         rows = np.flatnonzero(levels.publisher_family == family)
-        for chunk in np.array_split(rows, max(1, len(rows) // 4096)):
+        for chunk in np.array_split(rows, len(rows) // _CHUNK_ROWS + 1):
             distance2 = squared_distances(knobs[chunk], evidence_knobs[of_family])
-            similar = np.exp(distance2 * (-0.5 / _GATE_LENGTH**2)).sum(axis=1)
-            gate[chunk] = similar / (similar + _GATE_HALF)
-    return gate
+            count[chunk] = np.exp(distance2 * (-0.5 / _GATE_LENGTH**2)).sum(axis=1)
+    return count

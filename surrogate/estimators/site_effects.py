@@ -204,7 +204,7 @@ class SiteEffects:
         self.points_ = SharedPoints.textbook()
         for step in range(self.relinearisations + 1):
             self._linearise(data)
-            self._condition()
+            self.condition()
             if step < self.relinearisations:
                 self.points_ = self.points_.towards(self._shared_means(), _DAMPING)
         return self
@@ -216,7 +216,7 @@ class SiteEffects:
         added.levels_ = SiteLevels(**_concatenated(self.levels_, more.levels))
         for name in ("knobs_", "jacobian_", "residual_", "noise_sd_"):
             setattr(added, name, np.concatenate([getattr(self, name), getattr(added, name)]))
-        added._condition()
+        added.condition()
         return added
 
     def restricted(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> SiteEffects:
@@ -225,7 +225,7 @@ class SiteEffects:
         kept.levels_ = self.levels_.take(rows)
         for name in ("knobs_", "jacobian_", "residual_", "noise_sd_"):
             setattr(kept, name, getattr(self, name)[rows])
-        kept._condition()
+        kept.condition()
         return kept
 
     def left_out(self, groups: NDArray[np.int64]) -> FloatArray:
@@ -255,7 +255,8 @@ class SiteEffects:
         shift = np.einsum("nk,nk->n", self.jacobian_, points - LOG_TEXTBOOK)
         self.residual_ = data.log_time - log_step_time(data.terms, points) + shift
 
-    def _condition(self) -> None:
+    def condition(self) -> None:
+        """Solve for `alpha_` from what is known: levels, knobs, Jacobian, residual and noise."""
         covariance = self.covariance(self.jacobian_, self.levels_, self.knobs_)
         covariance[np.diag_indices_from(covariance)] += (self.scales.noise_factor * self.noise_sd_) ** 2
         self.covariance_factor_ = cho_factor(covariance, lower=True, check_finite=False)

@@ -56,6 +56,8 @@ _MLA_DEFAULTS = {
 
 FLASH_YEAR = 2023.2
 """From here on a run that does not say so is taken to use a fused attention kernel."""
+_MEGATRON_FLASH_YEAR = 2024.25
+"""Until here Megatron-LM used a fused attention kernel only when told to (--use-flash-attn)."""
 RECOMPUTE_YEAR = 2022.0
 """Until here a run that does not say so is taken to recompute fully."""
 _OVERLAP_YEAR = 2022.8
@@ -106,7 +108,7 @@ def prepare_runs(runs: pd.DataFrame) -> PreparedRuns:
     )
     return PreparedRuns(
         workload=workload,
-        software=_software(runs, imputer, stack, hardware, workload),
+        software=_software(runs, stack, hardware, workload),
         hardware=hardware,
         stack=stack,
         imputer=imputer,
@@ -187,7 +189,7 @@ def _layout(runs: pd.DataFrame, imputer: Imputer, stack: StackTraits, hardware: 
     interleaves = stack.is_megatron & (stack.year > 2022.5) & ~stack.is_classic_megatron
     vp_default = imputation.default_virtual_stages(num_layers=model["num_layers"], pp=pp, interleaves=interleaves)
     vp = np.where(pp > 1.0, imputer.fill("vp", vp_default), 1.0)
-    sp_default = (stack.is_megatron & (stack.year > 2023.0)) * 1.0
+    sp_default = (stack.is_xla | (stack.is_megatron & (stack.year > 2023.0))) * 1.0
     zero_default = np.where(
         stack.is_xla | stack.is_torch_fsdp, 3.0, np.where(stack.is_megatron & (stack.year < _OVERLAP_YEAR), 0.0, 1.0)
     )
@@ -261,13 +263,14 @@ def _training(runs: pd.DataFrame, imputer: Imputer, stack: StackTraits, hardware
     graphs = texts(runs, "cuda_graphs")
     reduce_type = texts(runs, "grad_reduce_dtype")
     offload = texts(runs, "cpu_offload")
-    flash_default = (stack.year > FLASH_YEAR) * 1.0
+    opt_in = np.asarray(texts(runs, "framework") == "megatron-lm", dtype=np.bool_) & (stack.year < _MEGATRON_FLASH_YEAR)
+    flash_default = ((stack.year > FLASH_YEAR) & ~opt_in) * 1.0
     flash = imputer.fill("flash_attention", flash_default) > 0.5
     layers = numbers(runs, "num_layers")
     offloaded = numbers(runs, "cpu_offload_layers")
     compiled_default = (stack.is_xla | hardware.whole_program) * 1.0
     return {
-        "grad_bytes": np.asarray(lookup(reduce_type, lambda text: 4.0 if text == "fp32" else 2.0), dtype=np.float64),
+        "grad_bytes": _grad_bytes(reduce_type, stack),
         **_recompute(runs, imputer, stack, layers / layout["pp"]),
         "flash_attention": flash,
         "fused_norm": imputer.fill("fused_norm", 1.0) > 0.5,
@@ -286,6 +289,13 @@ def _training(runs: pd.DataFrame, imputer: Imputer, stack: StackTraits, hardware
     }  # type: ignore[dict-item]
 
 
+def _grad_bytes(reduce_type: pd.Categorical, stack: StackTraits) -> FloatArray:
+    """Return 4 where gradients are reduced in fp32 (torchtitan's default when nothing is said), else 2."""
+    given = np.asarray(lookup(reduce_type, lambda text: 4.0 if text == "fp32" else 2.0), dtype=np.float64)
+    unsaid = np.asarray(reduce_type == "", dtype=np.bool_)
+    return np.where(unsaid & stack.named("torchtitan"), 4.0, given)
+
+
 def _captured_share(scope: str) -> float:
     """Return the share of a layer's launches that CUDA graphs take away."""
     if scope in ("", "none"):
@@ -293,9 +303,7 @@ def _captured_share(scope: str) -> float:
     return 1.0 if scope in ("local", "full") else 0.6
 
 
-def _software(
-    runs: pd.DataFrame, imputer: Imputer, stack: StackTraits, hardware: Hardware, workload: Workload
-) -> SoftwareTraits:
+def _software(runs: pd.DataFrame, stack: StackTraits, hardware: Hardware, workload: Workload) -> SoftwareTraits:
     fused_norm = numbers(runs, "fused_norm")
     balanced = (numbers(runs, "moe_force_balance") == 1.0) | (workload.capacity_factor > 0.0)
     return SoftwareTraits(
