@@ -34,6 +34,7 @@ PART_NAMES: Final = {
 _SMALLEST_SHARE: Final = 0.002
 """Terms below this share of the step are not worth a word."""
 _SMALLEST_SD: Final = 1e-3
+_COVERAGE: Final = 0.9
 _NORMAL_95: Final = 1.6448536269514722
 
 
@@ -86,7 +87,7 @@ def compare_neighbours(plans: pd.DataFrame, predicted: pd.DataFrame, predictor: 
         return []
     work = work_per_gpu(plans)
     parts = predicted[list(PARTS)].to_numpy(dtype=np.float64)
-    sds = log_difference_sds(plans, predicted, predictor)
+    sds = log_difference_sds(plans, predictor)
     log_cost = np.log(predicted["step_time_s"].to_numpy(dtype=np.float64) / work)
     sure = ndtr(np.diff(log_cost) / sds)
     return [
@@ -104,15 +105,15 @@ def work_per_gpu(plans: pd.DataFrame) -> FloatArray:
     return np.asarray(tokens / plans["num_gpus"].to_numpy(dtype=np.float64))
 
 
-def log_difference_sds(plans: pd.DataFrame, predicted: pd.DataFrame, predictor: HybridPredictor) -> FloatArray:
+def log_difference_sds(plans: pd.DataFrame, predictor: HybridPredictor) -> FloatArray:
     """Return the standard deviation of the log time of each row less that of the next, shape (n - 1,).
 
     Notes
     -----
     Two layouts on one machine share most of what is unknown about it: with g the difference of their log-time
     gradients and C the posterior covariance of the site's coefficients, coefficients leave ``g' C g``. The smooth term
-    leaves ``2 s^2 (1 - k)`` with k the kernel between the two, less than two strangers' worth, and the trees their
-    spread where their gate is open. The sum is widened by the factor that conformalization found.
+    leaves ``2 s^2 (1 - k)`` with k the kernel between the two. The sum is widened by the factor that conformalization
+    found at known sites.
     """
     table = prepare_table(plans)
     effects = predictor.effects_
@@ -123,7 +124,7 @@ def log_difference_sds(plans: pd.DataFrame, predicted: pd.DataFrame, predictor: 
     coefficients = effects.site_covariance(site)[:-1, :-1]
     variance = np.einsum("ij,jk,ik->i", change, coefficients, change)
     variance = np.maximum(variance, 0.0) + _smooth_variance(table, predictor)
-    return np.maximum(np.sqrt(variance) * _widening(table, predicted, predictor), _SMALLEST_SD)
+    return np.asarray(np.maximum(np.sqrt(variance) * _widening(predictor), _SMALLEST_SD))
 
 
 def _smooth_variance(table: PreparedTable, predictor: HybridPredictor) -> FloatArray:
@@ -134,12 +135,14 @@ def _smooth_variance(table: PreparedTable, predictor: HybridPredictor) -> FloatA
     return np.asarray(variance)
 
 
-def _widening(table: PreparedTable, predicted: pd.DataFrame, predictor: HybridPredictor) -> float:
-    """Return by how much intervals are wider than the model's own doubt."""
-    knowledge = predictor.effects_.knowledge(table.levels)
-    sd = predicted["log_sd"].to_numpy(dtype=np.float64)
-    half = predictor.intervals_.half_width(knowledge, sd, 0.9)
-    return float(max(1.0, np.median(half / (_NORMAL_95 * sd))))
+def _widening(predictor: HybridPredictor) -> float:
+    """Return by how much intervals are wider than the model's own doubt where a site is known.
+
+    What makes strangers' intervals wide is the site, which both candidates share.
+    """
+    known = np.array(["release"], dtype=object)
+    half = float(predictor.intervals_.half_width(known, np.ones(1), _COVERAGE)[0])
+    return max(1.0, half / _NORMAL_95)
 
 
 def _differences(own: FloatArray, following: FloatArray) -> tuple[TermDifference, ...]:

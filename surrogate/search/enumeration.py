@@ -1,4 +1,4 @@
-"""Every layout that exists, in blocks of bounded size: columns are joined one by one and filtered as soon as a rule can be."""
+"""Every layout that exists, in blocks of bounded size: columns are joined one by one and filtered at once by rules."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ def require_candidates(space: SearchSpace) -> None:
     blamed = [rule for rule in space.rules if next(candidate_blocks(_without(space, rule)), None) is not None]
     if not blamed:
         names = ", ".join(space.open_columns) or "nothing"
-        raise InputError(space.plan.name, "must leave layouts that exist", f"none with {names} open", "open more columns")
+        raise InputError(
+            space.plan.name, "must leave layouts that exist", f"none with {names} open", "open more columns"
+        )
     first = blamed[0]
     others = "".join(f"; or drop: {rule.name}" for rule in blamed[1:4])
     raise InputError(
@@ -101,9 +103,7 @@ def _without(space: SearchSpace, dropped: Rule) -> SearchSpace:
     )
 
 
-def _join_plan(
-    space: SearchSpace, known: frozenset[str], order: Sequence[str]
-) -> list[tuple[str, tuple[Rule, ...]]]:
+def _join_plan(space: SearchSpace, known: frozenset[str], order: Sequence[str]) -> list[tuple[str, tuple[Rule, ...]]]:
     """Return each column with the rules that can be checked once it is there; constant rules go with the first."""
     plan, seen = [], set(known)
     pending = [rule for rule in space.rules if not (known and space.rule_inputs[rule.name] <= known)]
@@ -143,7 +143,9 @@ def _kept(  # noqa: PLR0913
     if not rules:
         return kept
     needed = frozenset().union(*(space.rule_inputs[rule.name] for rule in rules))
-    columns = space.columns({**{column: codes[parents] for column, codes in block.items() if column in needed}, name: added})
+    columns = space.columns(
+        {**{column: codes[parents] for column, codes in block.items() if column in needed}, name: added}
+    )
     for rule in rules:
         kept &= meets(rule, columns, len(added))
     return kept

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from surrogate.analytic.workload import BoolArray, FloatArray, IntArray, Workload
+from surrogate.errors import InputError
 from surrogate.estimators.hybrid import HybridPredictor
-from surrogate.estimators.memory_model import MemoryModel, MemoryPrediction
+from surrogate.estimators.memory_model import MemoryPrediction
 from surrogate.features.workload import PreparedRuns
 from surrogate.search.enumeration import CodeBlock
 from surrogate.search.objectives import Goal
@@ -32,12 +33,12 @@ class SearchPredictor(Protocol):
     """What a search needs of a predictor; `surrogate.api.Predictor` has it."""
 
     @property
-    def step_time(self) -> HybridPredictor:
-        """The step-time model."""
+    def step_time(self) -> object:
+        """The step-time model: a `HybridPredictor`."""
         ...
 
     @property
-    def memory(self) -> MemoryModel:
+    def memory(self) -> MemoryPredictor:
         """The memory model."""
         ...
 
@@ -85,7 +86,7 @@ class Evaluator:
     @classmethod
     def of_predictor(cls, space: SearchSpace, goal: Goal, predictor: SearchPredictor, *, oom_risk: float) -> Evaluator:
         """Return an evaluator through a fitted hybrid and its memory model."""
-        step_times = HybridStepTime(predictor.step_time, CandidatePreparer(space))
+        step_times = HybridStepTime(hybrid_of(predictor), CandidatePreparer(space))
         return cls(space, goal, step_times, predictor.memory, oom_risk=oom_risk)
 
     def prepare(self, codes: Mapping[str, Codes]) -> PreparedRuns:
@@ -115,6 +116,20 @@ class Evaluator:
         times = self.step_times.predict(candidate_frame(self.space, codes))
         seconds = times.upper_s if self.goal.is_robust else times.step_time_s
         return self.goal.losses(self.prepare(codes), seconds, memory.peak_bytes)
+
+
+def hybrid_of(predictor: SearchPredictor) -> HybridPredictor:
+    """Return a predictor's step-time model.
+
+    Raises
+    ------
+    InputError
+        If it is no hybrid: the bounds of a search are those of the hybrid.
+    """
+    model = predictor.step_time
+    if not isinstance(model, HybridPredictor):
+        raise InputError("--model-dir", "must hold a hybrid predictor to search", type(model).__name__)
+    return model
 
 
 def take(codes: Mapping[str, Codes], rows: IntArray | BoolArray | slice) -> CodeBlock:

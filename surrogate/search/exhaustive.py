@@ -21,6 +21,8 @@ from surrogate.search.pareto import is_dominated_by, non_dominated
 FIRST_BATCH: Final = 256
 """Candidates of the first look; each further one is twice as large."""
 LARGEST_BATCH: Final = 8192
+NEAR_MISS_RISK: Final = 0.5
+"""Candidates more likely to run out of memory than not are no near misses."""
 POOL_ROWS: Final = 2_000_000
 """Candidates that wait for a look; when more do, the best are looked at and the hopeless dropped."""
 
@@ -69,9 +71,7 @@ class Outcome:
 Progress = Callable[[int], None]
 
 
-def enumerate_best(
-    evaluator: Evaluator, *, top: int, misses: int = 0, progress: Progress | None = None
-) -> Outcome:
+def enumerate_best(evaluator: Evaluator, *, top: int, misses: int = 0, progress: Progress | None = None) -> Outcome:
     """Return the best of every candidate of the space.
 
     Parameters
@@ -87,7 +87,7 @@ def enumerate_best(
 
     Notes
     -----
-    An interrupt from the keyboard ends the search with what was found until then.
+    An interrupt from the keyboard ends the enumeration; the most promising of the candidates seen are still looked at.
     """
     looking = _BestFirst(evaluator, top=top, most_misses=misses)
     interrupted = False
@@ -99,6 +99,7 @@ def enumerate_best(
         looking.finish()
     except KeyboardInterrupt:
         interrupted = True
+        looking.finish()
     return looking.outcome(interrupted=interrupted)
 
 
@@ -183,8 +184,9 @@ class _BestFirst:
     def _keep_misses(self, codes: CodeBlock, bounds: FloatArray, risks: FloatArray) -> None:
         if not len(bounds):
             return
-        if self.most_misses:
-            self.misses = _best_of(self.misses, codes, bounds[:, :1], self.most_misses)
+        near = risks <= NEAR_MISS_RISK
+        if self.most_misses and near.any():
+            self.misses = _best_of(self.misses, take(codes, near), bounds[near, :1], self.most_misses)
         row = int(np.argmin(risks))
         if risks[row] < self.least_risk:
             self.least_risk, self.least_risky = float(risks[row]), take(codes, slice(row, row + 1))

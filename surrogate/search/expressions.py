@@ -149,26 +149,33 @@ def _check(node: ast.expr, text: str) -> None:
 
 def _children(node: ast.expr, text: str) -> list[ast.expr]:
     match node:
-        case ast.Constant(value=value) if isinstance(value, _CONSTANTS):
-            return []
         case ast.Name():
             return []
-        case ast.BoolOp(values=values) | ast.Tuple(elts=values) | ast.List(elts=values):
-            return values
+        case ast.BoolOp(values=parts) | ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return parts
         case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=operand):
             return [operand]
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _BINARY:
             return [left, right]
-        case ast.Compare(left=left, ops=operators, comparators=others):
-            if all(_is_comparison(operator, other) for operator, other in zip(operators, others, strict=True)):
-                return [left, *others]
-        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
-            if len(arguments) == _FUNCTIONS[name][0]:
-                return arguments
-    allowed = "may use names, numbers, quoted text, + - * / // %, comparisons, in (...), and, or, not and " + ", ".join(
-        f"{name}()" for name in _FUNCTIONS
-    )
-    raise InputError("expression", allowed, text)
+        case ast.Compare(left=left, comparators=others) if _compares(node):
+            return [left, *others]
+        case ast.Call(args=arguments) if _is_known_call(node):
+            return arguments
+    if isinstance(node, ast.Constant) and isinstance(node.value, _CONSTANTS):
+        return []
+    functions = ", ".join(f"{name}()" for name in _FUNCTIONS)
+    allowed = "names, numbers, quoted text, + - * / // %, comparisons, in (...), and, or, not"
+    raise InputError("expression", f"may use {allowed}, {functions}", text)
+
+
+def _compares(node: ast.Compare) -> bool:
+    return all(_is_comparison(operator, other) for operator, other in zip(node.ops, node.comparators, strict=True))
+
+
+def _is_known_call(node: ast.Call) -> bool:
+    """Tell whether a call is of a known function with as many plain arguments as it takes."""
+    name = node.func.id if isinstance(node.func, ast.Name) else ""
+    return name in _FUNCTIONS and len(node.args) == _FUNCTIONS[name][0] and not node.keywords
 
 
 def _is_comparison(operator: ast.cmpop, other: ast.expr) -> bool:

@@ -108,7 +108,9 @@ class Goal:
         forecast = self._forecast(prepared, step_time_s) if self.needs_forecast else {}
         return np.column_stack(
             [
-                forecast[objective] if objective in forecast else _loss(objective, prepared.workload, step_time_s, peak_bytes)
+                forecast[objective]
+                if objective in forecast
+                else _loss(objective, prepared.workload, step_time_s, peak_bytes)
                 for objective in self.objectives
             ]
         )
@@ -124,7 +126,9 @@ class Goal:
             if objective in _NEED_FORECAST:
                 days = self._steps(w) * step_time_s / SECONDS_PER_DAY
                 price = float(self.policy.price_per_gpu_hour or 0.0)
-                columns.append(days if objective is Objective.TIME_TO_TRAIN else days * HOURS_PER_DAY * w.num_gpus * price)
+                columns.append(
+                    days if objective is Objective.TIME_TO_TRAIN else days * HOURS_PER_DAY * w.num_gpus * price
+                )
             else:
                 columns.append(_loss(objective, w, step_time_s, peak_bytes))
         return np.column_stack(columns)
@@ -133,7 +137,9 @@ class Goal:
         return np.asarray(float(self.tokens or 0.0) / (w.global_batch_size * w.seq_len))
 
     def _forecast(self, prepared: PreparedRuns, step_time_s: FloatArray) -> dict[Objective, FloatArray]:
-        expected = expected_time_to_train(training_plans_of(prepared, step_time_s, float(self.tokens or 0.0)), self.policy)
+        expected = expected_time_to_train(
+            training_plans_of(prepared, step_time_s, float(self.tokens or 0.0)), self.policy
+        )
         cost = expected.gpu_hours if expected.cost is None else expected.cost
         return {Objective.TIME_TO_TRAIN: expected.days, Objective.COST: cost}
 

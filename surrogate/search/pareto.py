@@ -27,7 +27,8 @@ def is_dominated_by(losses: FloatArray, front: FloatArray) -> BoolArray:
     dominated = np.zeros(len(losses), dtype=np.bool_)
     for start in range(0, len(losses), _ROWS):
         rows = slice(start, start + _ROWS)
-        dominated[rows] = (front[None, :, :] <= losses[rows, None, :]).all(axis=2).any(axis=1)
+        beaten: BoolArray = np.all(front[None, :, :] <= losses[rows, None, :], axis=2)
+        dominated[rows] = np.any(beaten, axis=1)
     return dominated
 
 

@@ -101,7 +101,13 @@ class CandidatePreparer:
         is_moe = w.num_experts > 0.0
         return replace(
             w,
-            **{name: column(name) for name in ("num_gpus", "tp", "pp", "cp", "dp", "vp", "global_batch_size")},
+            num_gpus=column("num_gpus"),
+            tp=column("tp"),
+            pp=pp,
+            cp=column("cp"),
+            dp=dp,
+            vp=vp,
+            global_batch_size=column("global_batch_size"),
             ep=np.where(is_moe, column("ep"), 1.0),
             expert_tp=np.where(is_moe, column("expert_tp"), 1.0),
             sequence_parallel=np.asarray(c["sequence_parallel"], dtype=np.bool_) & (column("tp") > 1.0),

@@ -133,7 +133,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _rule("shards", "(dp * cp) % hsdp_shard == 0", "hsdp_shard", "must divide dp*cp"),
     _rule(
         "plain-schedule",
-        "pipeline_schedule not in ('1f1b', 'gpipe', 'zb-h1', 'zb-h2', 'zb-v', 'dualpipe', 'v-half', 'v-min') or vp == 1",
+        "pipeline_schedule in ('follows vp', 'interleaved-1f1b') or vp == 1",
         "vp",
         "must be 1 under a schedule without interleaving",
         "set pipeline_schedule to interleaved-1f1b",

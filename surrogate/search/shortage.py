@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -19,22 +19,24 @@ from surrogate.search.evaluation import Evaluator, SearchPredictor
 from surrogate.search.exhaustive import enumerate_best
 from surrogate.search.objectives import Goal
 from surrogate.search.preparation import candidate_frame
-from surrogate.search.space import Conditions, SearchSpace, build_space
+from surrogate.search.space import SearchSpace, SpaceRequest
 from surrogate.units import GIB
 
 MORE_GPUS: Final = (2, 4, 8)
 """Multiples of the accelerators that are tried when nothing fits."""
 LARGEST_CHANGED_SPACE: Final = 1_000_000
 """Changed spaces with more candidates are not searched for a way out."""
-_OPENED: Final = tuple(name for name in SEARCHED_COLUMNS if name not in ("accelerator", "global_batch_size", "num_gpus"))
+_OPENED: Final = tuple(
+    name for name in SEARCHED_COLUMNS if name not in ("accelerator", "global_batch_size", "num_gpus")
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """One column changed so that something fits."""
+    """Columns of the plan changed so that something fits."""
 
-    column: str
-    value: Value
+    values: Mapping[str, Value]
+    """New values by column."""
     layout: Mapping[str, Any]
     """The searched columns of the best candidate under the change."""
     step_time_s: float
@@ -71,7 +73,7 @@ def binding_constraints(evaluator: Evaluator, codes: CodeBlock) -> list[str]:
 
 
 def explain_shortage(
-    evaluator: Evaluator, least_risky: CodeBlock, predictor: SearchPredictor, plan: PartialPlan, conditions: Conditions
+    evaluator: Evaluator, least_risky: CodeBlock, predictor: SearchPredictor, request: SpaceRequest
 ) -> Shortage:
     """Return why nothing fits and which single changes of the plan help.
 
@@ -83,13 +85,15 @@ def explain_shortage(
         Its candidate with the smallest risk.
     predictor : SearchPredictor
         For changed spaces.
-    plan : PartialPlan
-        The plan; each of its fixed searched columns is opened in turn, and accelerators are added.
-    conditions : Conditions
-        The user's own, which stay.
+    request : SpaceRequest
+        What was asked; each column that the plan fixes is opened in turn, and accelerators are added.
     """
     memory = evaluator.memory(evaluator.prepare(least_risky))
-    found = [change for name in _changeable(evaluator.space) if (change := _try(name, evaluator, predictor, plan, conditions))]
+    found: list[Change] = []
+    for opened in _openings(evaluator.space):
+        found += [change for names in opened if (change := _try(names, evaluator, predictor, request)) is not None]
+        if found:
+            break
     return Shortage(
         constraint=binding_constraints(evaluator, least_risky)[0],
         layout=layout_of(evaluator.space, candidate_frame(evaluator.space, least_risky), 0),
@@ -118,26 +122,23 @@ def plain(value: Any) -> Any:
     return int(item) if isinstance(item, float) and item.is_integer() else item
 
 
-def _changeable(space: SearchSpace) -> list[str]:
-    fixed = [name for name in _OPENED if space.domains[name].is_fixed and name in space.plan.values]
-    return [*fixed, "num_gpus"]
+def _openings(space: SearchSpace) -> list[list[tuple[str, ...]]]:
+    """Return which columns to open: one at a time or more accelerators, then all, then all with more accelerators."""
+    fixed = tuple(name for name in _OPENED if space.domains[name].is_fixed and name in space.plan.values)
+    return [[*((name,) for name in fixed), ("num_gpus",)], [fixed], [(*fixed, "num_gpus")]]
 
 
 def _try(
-    name: str, evaluator: Evaluator, predictor: SearchPredictor, plan: PartialPlan, conditions: Conditions
+    names: tuple[str, ...], evaluator: Evaluator, predictor: SearchPredictor, request: SpaceRequest
 ) -> Change | None:
-    """Return the best candidate with one column opened, or None if nothing fits then either."""
-    vary: dict[str, tuple[Value, ...]] = {
-        column: evaluator.space.domains[column].values for column in evaluator.space.domains if column not in plan.values
-    }
-    values = {column: value for column, value in plan.values.items() if column != name and column != "dp"}
-    vary.pop("recompute_share", None)
-    if name == "num_gpus":
-        most = max(int(value) for value in evaluator.space.domains[name].values)
-        vary[name] = tuple(most * factor for factor in MORE_GPUS)
-        vary = {column: chosen for column, chosen in vary.items() if column in ("accelerator", "num_gpus", "global_batch_size")}
+    """Return the best candidate with some columns opened, or None if nothing fits then either."""
+    vary = {column: values for column, values in request.vary.items() if column not in names}
+    values = {column: value for column, value in request.plan.values.items() if column not in (*names, "dp")}
+    if "num_gpus" in names:
+        most = max(int(value) for value in evaluator.space.domains["num_gpus"].values)
+        vary["num_gpus"] = tuple(most * factor for factor in MORE_GPUS)
     try:
-        space = build_space(PartialPlan(name=plan.name, values=values), vary=vary, conditions=conditions)
+        space = replace(request, plan=PartialPlan(name=request.plan.name, values=values), vary=vary).build()
     except InputError:
         return None
     if not 0 < count_candidates(space, at_most=LARGEST_CHANGED_SPACE) <= LARGEST_CHANGED_SPACE:
@@ -150,8 +151,9 @@ def _try(
     times = changed.step_times.predict(frame)
     risk = changed.memory(changed.prepare(best.codes)).oom_probability
     return Change(
-        column=name,
-        value=plain(frame[name].iloc[0]) if name in frame else "",
+        values={
+            name: value for name in names if (value := plain(frame[name].iloc[0])) != request.plan.values.get(name)
+        },
         layout=layout_of(space, frame, 0),
         step_time_s=float(times.step_time_s[0]),
         oom_probability=float(risk[0]),

@@ -155,6 +155,19 @@ class CandidateColumns(Mapping[str, NDArray[Any]]):
         return np.asarray(DERIVED[name].of(self))
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SpaceRequest:
+    """What a space is built from; see `build_space`."""
+
+    plan: PartialPlan
+    vary: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    conditions: Conditions = Conditions()
+
+    def build(self) -> SearchSpace:
+        """Return the space; errors as in `build_space`."""
+        return build_space(self.plan, vary=self.vary, conditions=self.conditions)
+
+
 def build_space(
     plan: PartialPlan, *, vary: Mapping[str, Sequence[Value]] | None = None, conditions: Conditions | None = None
 ) -> SearchSpace:
@@ -177,7 +190,7 @@ def build_space(
     vary, conditions = dict(vary or {}), conditions or Conditions()
     values = {name: value for name, value in plan.values.items() if name not in vary}
     _check_sizes_given(values, vary)
-    given = {name: tuple(vary.get(name, (values.get(name),))) for name in ON_REQUEST if name in vary or name in values}
+    given: dict[str, Sequence[Value]] = {name: vary[name] if name in vary else (values[name],) for name in ON_REQUEST}
     bare = _bare_runs(values, given)
     prepared = prepare_runs(bare)
     sizes = {name: float(getattr(prepared.workload, name)[0]) for name in _SIZES}
@@ -187,7 +200,9 @@ def build_space(
         chosen = vary.get(name) or _fixed_values(name, values)
         domains[name] = Domain(name=name, values=tuple(chosen or default_values(name, sizes, given, stack)))
     constants = _constants(values, sizes, prepared)
-    known = frozenset(constants) | frozenset(domains) | frozenset(DERIVED) | frozenset((*_OF_ACCELERATOR, "whole_program"))
+    known = (
+        frozenset(constants) | frozenset(domains) | frozenset(DERIVED) | frozenset((*_OF_ACCELERATOR, "whole_program"))
+    )
     own = own_rules(conditions.require, conditions.forbid, known)
     given_dp = _rule_of_given_dp(values)
     space = SearchSpace(
@@ -224,7 +239,9 @@ def meets(rule: Rule, columns: CandidateColumns, count: int) -> BoolArray:
 def _got(columns: CandidateColumns, rule: Rule) -> str:
     """Return the values a rule reads, as text."""
     values = {name: np.ravel(columns[name])[0].item() for name in sorted(rule.condition.names)}
-    return ", ".join(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items())
+    return ", ".join(
+        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items()
+    )
 
 
 def _check_sizes_given(values: Mapping[str, Value], vary: Mapping[str, Sequence[Value]]) -> None:

@@ -105,7 +105,7 @@ class HybridStepTime:
         }
 
     def lower_bound_s(self, prepared: PreparedRuns) -> FloatArray:
-        """Return the analytic time at the site's coefficients with the smooth term, less what the trees may take off."""
+        """Return the time without trees, less what they may take off."""
         terms, grid = step_terms(prepared.workload, prepared.software), _Grid.of(knob_matrix(prepared))
         if len(self._sites) == 1:
             log_bound = self._log_bound(terms, next(iter(self._sites.values())), grid)

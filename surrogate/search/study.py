@@ -21,7 +21,7 @@ from surrogate.errors import InputError
 from surrogate.search.domains import SETTING_COLUMNS
 from surrogate.search.enumeration import CodeBlock, block_length, candidate_blocks
 from surrogate.search.evaluation import Evaluator, Memory, join, take
-from surrogate.search.exhaustive import Outcome, Ranked, rank
+from surrogate.search.exhaustive import NEAR_MISS_RISK, Outcome, Ranked, rank
 from surrogate.search.layouts import LayoutTable
 from surrogate.search.objectives import IS_MAXIMISED, shown
 from surrogate.search.sampler import Algorithm, LayoutSampler, distributions_of
@@ -116,12 +116,20 @@ class LayoutStudy:
             raise InputError("--storage", "must stay reachable", type(error).__name__) from error
         if known not in (None, self._fingerprint()):
             way_out = "give another --study name, or search what it was made for"
-            raise InputError("--study", "must not name a study of another plan, space or objective", study.study_name, way_out)
+            raise InputError(
+                "--study", "must not name a study of another plan, space or objective", study.study_name, way_out
+            )
         return study
 
     def _fingerprint(self) -> str:
         goal = self.evaluator.goal
-        wanted = (*goal.objectives, goal.tokens, goal.policy.price_per_gpu_hour, goal.is_robust, self.evaluator.oom_risk)
+        wanted = (
+            *goal.objectives,
+            goal.tokens,
+            goal.policy.price_per_gpu_hour,
+            goal.is_robust,
+            self.evaluator.oom_risk,
+        )
         return f"{self.evaluator.space.digest} {' '.join(map(str, wanted))}"
 
     def add_known(self, ranked: Ranked) -> None:
@@ -171,20 +179,24 @@ class LayoutStudy:
     def outcome(self, *, top: int, misses: int = 0) -> Outcome:
         """Return the best of every finished trial of the study, whichever worker made it."""
         done = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        fitting, failing = [], []
+        fitting: list[FrozenTrial] = []
+        failing: list[FrozenTrial] = []
         for trial in done:
             (fitting if _fits(trial) else failing).append(trial)
         single = self.evaluator.goal.is_single
         best = self._ranked(fitting, top if single else None, first_only=False)
         return Outcome(
             best=best,
-            misses=self._ranked(failing, misses, first_only=True) if misses else None,
+            misses=self._ranked([one for one in failing if self._is_near(one)], misses, first_only=True),
             least_risky=self._codes(sorted(failing, key=_risk)[:1], first_only=True),
             evaluated=sum(int(trial.user_attrs.get(EVALUATED_ATTRIBUTE, 1)) for trial in done),
             predicted=len(done),
             exhaustive=False,
             interrupted=self.interrupted,
         )
+
+    def _is_near(self, trial: FrozenTrial) -> bool:
+        return _risk(trial)[0] + self.evaluator.oom_risk <= NEAR_MISS_RISK
 
     def _is_late(self, started: float) -> bool:
         return self.options.seconds is not None and time.monotonic() - started > self.options.seconds
@@ -238,7 +250,9 @@ class LayoutStudy:
             self.study.tell(trial, state=TrialState.FAIL)
             return
         ranked = answer.ranked
-        kept = [self._settings(take(ranked.codes, slice(row, row + 1))) for row in range(min(len(ranked), _FRONT_PER_TRIAL))]
+        kept = [
+            self._settings(take(ranked.codes, slice(row, row + 1))) for row in range(min(len(ranked), _FRONT_PER_TRIAL))
+        ]
         trial.set_user_attr(SETTINGS_ATTRIBUTE, kept)
         trial.set_user_attr(EVALUATED_ATTRIBUTE, answer.evaluated)
         trial.set_constraint(MEMORY_CONSTRAINT, answer.excess_risk)

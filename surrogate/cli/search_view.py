@@ -1,0 +1,124 @@
+"""How a search result is printed for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from surrogate.cli.output import console, gibibytes, percent, plain_table, seconds, significant
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
+    from surrogate.search import SearchResult
+
+_SHORT = {
+    "tokens_per_s_per_gpu": "tokens/s/GPU",
+    "global_batch_size": "batch",
+    "micro_batch_size": "mbs",
+    "zero_stage": "zero",
+    "sequence_parallel": "sp",
+    "recompute_layers": "layers",
+    "cpu_offload": "offload",
+    "num_gpus": "gpus",
+    "pipeline_schedule": "schedule",
+}
+_LAYOUT_END = "step_time_s"
+_FOLLOW = ("dp", "pipeline_schedule")
+"""Columns that the others decide; they are in the JSON."""
+_MOST_REASONS = 4
+_FORECAST = {"days": "days", "cost": "cost", "memory_headroom_fraction": "head-room"}
+
+
+def print_result(result: SearchResult) -> None:
+    """Print the best layouts, why each beats the next, near misses, and what to do when nothing fits."""
+    out = console()
+    out.print(_how(result))
+    if len(result.best):
+        _print_ranking(out, result.best)
+        _print_reasons(out, result)
+    _print_misses(out, result.near_misses)
+    _print_shortage(out, result)
+
+
+def _how(result: SearchResult) -> str:
+    stopped = "stopped; best so far, " if result.interrupted else ""
+    if result.exhaustive:
+        return f"{stopped}all {result.evaluated:,} layouts that exist were considered: the first is the optimum"
+    return f"{stopped}{result.evaluated:,} layouts were tried by Optuna; --exhaustive considers all"
+
+
+def _print_ranking(out: Console, best: pd.DataFrame) -> None:
+    """Print what the best have in common in one line, what differs and the predictions as a table."""
+    layout = _layout(best)
+    differing = [name for name in layout if len(set(best[name].astype(str))) > 1]
+    common = [f"{name}={_cell(best[name].iloc[0])}" for name in layout if name not in differing]
+    if common:
+        out.print(f"all: {', '.join(common)}")
+    forecast = [name for name in ("days", "cost") if name in best]
+    header = ["", *(_SHORT.get(name, name) for name in differing), "step", "90 %", "tokens/s/GPU", "memory", "OOM risk"]
+    rows = [
+        [
+            str(place + 1),
+            *(_cell(row[name]) for name in differing),
+            seconds(row["step_time_s"]),
+            f"{significant(row['step_time_lower_s'])}-{significant(row['step_time_upper_s'])}",
+            significant(row["tokens_per_s_per_gpu"]),
+            gibibytes(row["peak_memory_bytes"]),
+            percent(row["oom_probability"]),
+            *(significant(row[name]) for name in forecast),
+        ]
+        for place, (_, row) in enumerate(best.iterrows())
+    ]
+    out.print(plain_table([*header, *(_FORECAST[name] for name in forecast)], rows))
+
+
+def _layout(table: pd.DataFrame) -> list[str]:
+    columns = list(table.columns)
+    return [name for name in columns[: columns.index(_LAYOUT_END)] if name not in _FOLLOW or _is_chosen(table, name)]
+
+
+def _is_chosen(table: pd.DataFrame, name: str) -> bool:
+    """Tell whether a column that usually follows from others was searched."""
+    usual = {"1f1b", "interleaved-1f1b"}
+    return name == "pipeline_schedule" and not set(table[name].astype(str)) <= usual
+
+
+def _print_reasons(out: Console, result: SearchResult) -> None:
+    best = result.best
+    out.print(f"bottleneck of the first, beside compute: {best['bottleneck'].iloc[0]}")
+    for place, comparison in enumerate(result.comparisons[:_MOST_REASONS], start=1):
+        sure = percent(comparison.probability_faster)
+        out.print(f"{place} beats {place + 1} with probability {sure}: {comparison.sentence()}")
+    for place, reasons in enumerate(best["out_of_domain_reasons"], start=1):
+        if len(reasons):
+            out.print(f"{place} is out of domain: {'; '.join(map(str, reasons))}")
+
+
+def _print_misses(out: Console, misses: pd.DataFrame) -> None:
+    if not len(misses):
+        return
+    out.print("\nnear misses, faster but for memory:")
+    layout = _layout(misses)
+    for _, row in misses.iterrows():
+        settings = " ".join(f"{_SHORT.get(name, name)}={_cell(row[name])}" for name in layout)
+        out.print(f"  {seconds(row['step_time_s'])}  {settings}\n    {row['binding_constraint']}")
+
+
+def _print_shortage(out: Console, result: SearchResult) -> None:
+    shortage = result.shortage
+    if shortage is None:
+        return
+    out.print("nothing fits. The least risky layout:")
+    out.print("  " + " ".join(f"{name}={_cell(value)}" for name, value in shortage.layout.items()))
+    out.print(f"  {shortage.constraint}")
+    if not shortage.changes:
+        out.print("no change of one column, nor of all with 8 times the accelerators, makes anything fit")
+    for change in shortage.changes:
+        what = ", ".join(f"{name} = {_cell(value)}" for name, value in change.values.items())
+        out.print(f"  fits with {what}: {seconds(change.step_time_s)}, risk {percent(change.oom_probability)}")
+
+
+def _cell(value: Any) -> str:
+    text = str(value)
+    return {"<NA>": "-", "None": "-", "nan": "-", "True": "yes", "False": "no"}.get(text, text)
