@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from surrogate.analytic.workload import BoolArray, FloatArray, IntArray, Precision
-from surrogate.catalog import Accelerator, dense_peak_flops_per_s, load_accelerators
+from surrogate.catalog import Accelerator, dense_peak_flops_per_s, resolve_accelerator
 from surrogate.features.columns import lookup, texts
 from surrogate.features.imputation import Imputer
 
@@ -71,8 +71,8 @@ def hardware_of(runs: pd.DataFrame, imputer: Imputer) -> Hardware:
     InputError
         If an accelerator has no published rate for the row's precision or a wider one.
     """
-    index = load_accelerators()
     names = texts(runs, "accelerator")
+    index = _devices(names)
 
     def of(attribute: str) -> FloatArray:
         return np.asarray(lookup(names, lambda name: getattr(index[name], attribute)), dtype=np.float64)
@@ -105,9 +105,14 @@ def hardware_of(runs: pd.DataFrame, imputer: Imputer) -> Hardware:
     )
 
 
+def _devices(names: pd.Categorical) -> dict[str, Accelerator]:
+    """Return what the catalogue knows of each distinct name."""
+    return {str(name): resolve_accelerator(str(name)) for name in names.categories}
+
+
 def _peaks(names: pd.Categorical, precision: pd.Categorical) -> FloatArray:
     """Return the peak per row; each distinct pair of accelerator and precision is looked up once."""
-    index = load_accelerators()
+    index = _devices(names)
     width = len(precision.categories)
     pairs, inverse = np.unique(names.codes.astype(np.int64) * width + precision.codes, return_inverse=True)
     table = [_peak(index[names.categories[pair // width]], precision.categories[pair % width]) for pair in pairs]
