@@ -45,6 +45,15 @@ class AdaptsToOwnRuns(Protocol):
 
 
 @runtime_checkable
+class ConformalizesByKnowledge(Protocol):
+    """A method that fits its intervals apart for each level of knowledge about a site."""
+
+    def limited_to(self, levels: tuple[str, ...]) -> StepTimeMethod:
+        """Return the unfitted method without the intervals of levels that nothing will ask for."""
+        ...
+
+
+@runtime_checkable
 class ChoosesRuns(Protocol):
     """A method that says which own runs would teach it most, from their inputs only."""
 

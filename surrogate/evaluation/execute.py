@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from surrogate.analytic.workload import IntArray
-from surrogate.evaluation.baselines import AdaptsToOwnRuns, ChoosesRuns, StepTimeMethod
+from surrogate.evaluation.baselines import AdaptsToOwnRuns, ChoosesRuns, ConformalizesByKnowledge, StepTimeMethod
 from surrogate.evaluation.choice import choose_runs
 from surrogate.evaluation.folds import NO_ROWS, Fold, Query
 from surrogate.evaluation.methods import MethodFactory
@@ -21,6 +21,7 @@ from surrogate.features.columns import numbers
 OnProgress = Callable[[int, int], None]
 KEPT_COLUMNS: Final = (PREDICTED, LOWER, UPPER, "in_domain", "similarity")
 """Columns of a prediction that an evaluation keeps."""
+SITE_KNOWLEDGE: Final = ("population", "family", "release")
 
 
 def run_folds(
@@ -81,12 +82,28 @@ def run_fold(
     pieces: list[pd.DataFrame] = []
     settled: list[SettledQuery] | None = None
     for name, make in methods.items():
-        method = make(random_state).fit(runs.iloc[fold.train])
+        unfitted = make(random_state)
+        if isinstance(unfitted, ConformalizesByKnowledge):
+            unfitted = unfitted.limited_to(levels_asked(runs, fold))
+        method = unfitted.fit(runs.iloc[fold.train])
         if settled is None:
             settled = [_settle(runs, query, method) for query in fold.queries]
         answers = _answers(runs, [query for query in settled if len(query.test)], method)
         pieces += [answer.assign(left_out=fold.left_out, method=name) for answer in answers]
     return pieces
+
+
+def levels_asked(runs: pd.DataFrame, fold: Fold) -> tuple[str, ...]:
+    """Return what is known about the sites of the queries, least first: population, family, release."""
+    names = runs[["source", "publisher_family"]].to_numpy(dtype=object)
+    asked: set[str] = set()
+    for query in fold.queries:
+        shown = np.concatenate([fold.train, query.own.rows, query.own.candidates])
+        families, releases = set(names[shown, 1]), set(map(tuple, names[shown]))
+        for release in set(map(tuple, names[query.test])):
+            known = "release" if release in releases else "family" if release[1] in families else "population"
+            asked.add(known)
+    return tuple(level for level in SITE_KNOWLEDGE if level in asked)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -30,6 +30,11 @@ class Hybrid:
     def __init__(self, predictor: HybridPredictor) -> None:
         self.predictor = predictor
 
+    def limited_to(self, levels: tuple[str, ...]) -> Hybrid:
+        """Return the unfitted predictor that conformalizes these levels of site knowledge only."""
+        self.predictor.set_params(conformal_levels=levels)
+        return self
+
     def fit(self, runs: pd.DataFrame) -> Self:
         """Train on measured runs."""
         self.predictor.fit(runs)

@@ -7,6 +7,7 @@ import pytest
 
 from surrogate.errors import InputError, UnknownNameError
 from surrogate.evaluation import PROTOCOLS, protocol_folds
+from surrogate.evaluation.execute import levels_asked
 from surrogate.evaluation.folds import merge_folds, timed_runs
 
 
@@ -129,6 +130,14 @@ def test_vtrain_counts_its_rows(timed):
     assert gpus[query.test].max() <= 8
     fold, query = by_variant["multi-0, single known"]
     assert gpus[fold.train][family[fold.train] == "vtrain"].max() <= 8 < gpus[query.test].min()
+
+
+@pytest.mark.parametrize(
+    ("name", "levels"),
+    [("random", {"release"}), ("new-site", {"population"}), ("new-release", {"family"}), ("anchored", {"release"})],
+)
+def test_levels_of_knowledge_follow_from_who_was_seen(timed, name, levels):
+    assert set().union(*(levels_asked(timed, fold) for fold in PROTOCOLS[name].build(timed, 0))) == levels
 
 
 def test_a_training_set_is_fitted_once(timed):
