@@ -1,22 +1,28 @@
 """The public functions: what a verb or a Python user calls."""
 
 from surrogate.api.anchor import Anchor, AnchoredRatio, load_anchor
+from surrogate.api.assessment import metric_key, named_figures
 from surrogate.api.comparison import Comparison, compare
 from surrogate.api.explanation import Explanation, explain
 from surrogate.api.judgement import Judgement, judge
+from surrogate.api.log_judgement import JudgedRun, judge_log, judge_plan
+from surrogate.api.next_runs import NextRuns, propose_runs
 from surrogate.api.plan_files import read_plan, read_plans
 from surrogate.api.prediction import Prediction, collect_predictions, predict
 from surrogate.api.predictor import Predictor, Site, load_predictor
-from surrogate.api.sites import SitePack, choose_site, load_site, save_site
+from surrogate.api.site_assessment import make_site
+from surrogate.api.sites import SitePack, choose_site, joined_runs, load_site, save_site
 from surrogate.api.table_prediction import TablePredictions, predict_table
-from surrogate.api.training import TrainResult, train
+from surrogate.api.training import TrainResult, load_run_files, train
 
 __all__ = [
     "Anchor",
     "AnchoredRatio",
     "Comparison",
     "Explanation",
+    "JudgedRun",
     "Judgement",
+    "NextRuns",
     "Prediction",
     "Predictor",
     "Site",
@@ -27,12 +33,20 @@ __all__ = [
     "collect_predictions",
     "compare",
     "explain",
+    "joined_runs",
     "judge",
+    "judge_log",
+    "judge_plan",
     "load_anchor",
     "load_predictor",
+    "load_run_files",
     "load_site",
+    "make_site",
+    "metric_key",
+    "named_figures",
     "predict",
     "predict_table",
+    "propose_runs",
     "read_plan",
     "read_plans",
     "save_site",

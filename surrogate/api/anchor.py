@@ -122,5 +122,5 @@ def _from_training(run_id: str, predictor: Predictor) -> Anchor:
     )
 
 
-def _text(value: object) -> str | None:
+def _text(value: str | float | None) -> str | None:
     return None if pd.isna(value) else str(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 
@@ -81,5 +81,5 @@ def metric_key(*parts: str) -> str:
     return "/".join(re.sub(r"[^a-z0-9\-]+", "_", part).strip("_") for part in plain)
 
 
-def _question(record: Mapping[str, object]) -> str:
+def _question(record: Mapping[Any, Any]) -> str:
     return f"{record['protocol']} {record['variant']}".strip()

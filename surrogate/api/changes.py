@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,7 +57,7 @@ def effects_of_changes(plan: pd.DataFrame, predictor: Predictor) -> list[Effect]
     return sorted(effects, key=lambda effect: effect.ratio)
 
 
-def with_changes(plan: pd.DataFrame, changes: list[Values]) -> pd.DataFrame:
+def with_changes(plan: pd.DataFrame, changes: Sequence[Values]) -> pd.DataFrame:
     """Return the plan itself and one row per change, with the dtypes of the schema."""
     rows = pd.concat([plan] * (len(changes) + 1), ignore_index=True)
     fields = sorted({name for values in changes for name in values})

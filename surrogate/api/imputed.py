@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from surrogate.analytic.workload import BoolArray
@@ -28,7 +27,7 @@ def imputed_fields(prepared: PreparedRuns) -> list[list[str]]:
     return prepared.imputer.imputed_columns(relevant_rows(prepared))
 
 
-def relevant_rows(prepared: PreparedRuns) -> Mapping[str, BoolArray]:
+def relevant_rows(prepared: PreparedRuns) -> dict[str, BoolArray]:
     """Return, for the fields that do not concern every row, the rows they concern (shape (n,))."""
     w = prepared.workload
     has_experts = w.num_experts > 0.0

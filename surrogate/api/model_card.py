@@ -20,8 +20,9 @@ intervals; a learned memory model.
 
 | | |
 |---|---|
-| trained on | {named}: {data.get("rows")} runs of {data.get("sources")} sources, {data.get("measured")} with a step time, \
-{data.get("out_of_memory")} out of memory |
+| trained on | {named} |
+| runs | {data.get("rows")} of {data.get("sources")} sources |
+| with a step time; out of memory | {data.get("measured")}; {data.get("out_of_memory")} |
 | data digest (SHA-256) | {data.get("digest")} |
 | commit | {manifest.commit or "not in a git tree"} |
 | seed | {manifest.random_state} |
@@ -41,7 +42,8 @@ not halved, over the dense peak of the precision.
 ## Limits
 
 - Steady-state steps only: no evaluation, checkpoints or restarts (see `surrogate forecast`).
-- Published runs are mostly tuned runs of well-known stacks. Where `in_domain` is false the interval is wide for a reason.
+- Published runs are mostly tuned runs of well-known stacks. Where `in_domain` is false, the interval is wide for a
+  reason.
 - Settings that a plan does not give are filled by rule and listed in `imputed`.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
@@ -23,8 +23,8 @@ from surrogate.features.workload import PreparedRuns, prepare_runs
 from surrogate.reliability import prior_failures_per_day
 
 if TYPE_CHECKING:
-    from surrogate.estimators.evidence import Evidence
-    from surrogate.estimators.memory_model import MemoryPrediction
+    from surrogate.estimators import HybridPredictor
+    from surrogate.estimators.memory_model import MemoryModel, MemoryPrediction
 
 PARTS: Final = tuple(field.name for field in fields(StepTimeBreakdown))
 """Causes of a step's time, in seconds; they sum to `step_time_s`."""
@@ -34,25 +34,6 @@ CHUNK_ROWS: Final = 20_000
 
 EVIDENCE_RUNS: Final = 3
 EVIDENCE_COLUMNS: Final = ("run_id", "source", "measured_step_time_s", "predicted_step_time_s")
-
-
-class StepTimePredictor(Protocol):
-    """What the step-time model must offer; see `surrogate.estimators.HybridPredictor`."""
-
-    evidence_: Evidence
-
-    def predict_frame(self, X: pd.DataFrame, *, coverage: float = 0.9) -> pd.DataFrame: ...  # noqa: D102
-    def condition(self, runs: pd.DataFrame) -> Self: ...  # noqa: D102
-    def nearest_runs(self, X: pd.DataFrame, k: int = 3) -> list[list[dict[str, object]]]: ...  # noqa: D102
-    def save(self, directory: Path) -> None: ...  # noqa: D102
-
-
-class PeakMemoryPredictor(Protocol):
-    """What the memory model must offer; see `surrogate.estimators.memory_model.MemoryModel`."""
-
-    def predict(self, runs: pd.DataFrame, workload: Workload) -> MemoryPrediction: ...  # noqa: D102
-    def condition(self, runs: pd.DataFrame, workload: Workload) -> Self: ...  # noqa: D102
-    def save(self, directory: Path) -> None: ...  # noqa: D102
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,8 +71,8 @@ class Predictor:
         The site that every plan belongs to, instead of what its own `source` says.
     """
 
-    step_time: StepTimePredictor
-    memory: PeakMemoryPredictor
+    step_time: HybridPredictor
+    memory: MemoryModel
     manifest: Manifest
     directory: Path
     origin: Origin
@@ -174,10 +155,10 @@ class Predictor:
         prepared = prepare_runs(plans)
         times = self.step_time.predict_frame(plans, coverage=coverage)
         memory = self.memory.predict(plans, prepared.workload)
-        imputed = {"imputed": imputed_fields(prepared)} if with_imputed else {}
-        return times.assign(
-            **_derived_columns(prepared, times), **_memory_columns(prepared.workload, memory), **imputed
-        )
+        predicted = times.assign(**_derived_columns(prepared, times), **_memory_columns(prepared.workload, memory))
+        if not with_imputed:
+            return predicted
+        return predicted.assign(imputed=pd.Series(imputed_fields(prepared), index=plans.index, dtype=object))
 
 
 def load_predictor(model_dir: str | Path | None = None) -> Predictor:

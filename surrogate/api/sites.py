@@ -110,6 +110,12 @@ def load_site(path: Path) -> SitePack:
         raise FileFormatError(f"{path}: not a site file ({error}): make one with `surrogate site add`") from error
 
 
+def joined_runs(pack: SitePack, more: pd.DataFrame) -> pd.DataFrame:
+    """Return a site's runs and further ones; a run that is there already is replaced."""
+    kept = pack.runs[~pack.runs["run_id"].isin(more["run_id"])]
+    return derive_columns(pd.concat([kept, more], ignore_index=True))
+
+
 def named_runs(runs: pd.DataFrame, name: str, family: str) -> pd.DataFrame:
     """Return runs that belong to one site."""
     return runs.assign(

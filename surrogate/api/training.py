@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pandas as pd
 
 import surrogate
@@ -25,12 +26,16 @@ from surrogate.api.model_directory import (
     check_replaceable,
     directory_replaced_atomically,
 )
-from surrogate.api.predictor import PeakMemoryPredictor, Predictor, StepTimePredictor
+from surrogate.api.predictor import Predictor
 from surrogate.derive import derive_columns, load_runs
 from surrogate.errors import RowProblem, TableError
 from surrogate.evaluation import Evaluation
 from surrogate.features.workload import prepare_runs
 from surrogate.schema import table_digest
+
+if TYPE_CHECKING:
+    from surrogate.estimators import HybridPredictor
+    from surrogate.estimators.memory_model import MemoryModel
 
 _LIBRARIES: Final = ("numpy", "pandas", "scikit-learn", "scipy", "xgboost")
 _TARGET: Final = "measured_step_time_s"
@@ -135,16 +140,15 @@ def load_run_files(paths: Sequence[str | Path]) -> pd.DataFrame:
         return frames[0]
     joined = pd.concat(frames, ignore_index=True)
     _refuse_repeated_ids(joined, ", ".join(map(str, paths)))
-    kept = {name: joined[name] for name in ("time_rel_rounding",)}
-    return derive_columns(joined).assign(**kept)
+    return derive_columns(joined).assign(time_rel_rounding=joined["time_rel_rounding"])
 
 
-def fit_models(runs: pd.DataFrame, *, random_state: int = 0) -> tuple[StepTimePredictor, PeakMemoryPredictor]:
+def fit_models(runs: pd.DataFrame, *, random_state: int = 0) -> tuple[HybridPredictor, MemoryModel]:
     """Fit step time and memory on derived runs."""
     from surrogate.estimators import HybridPredictor
     from surrogate.estimators.memory_model import MemoryModel
 
-    step_time: StepTimePredictor = HybridPredictor(random_state=random_state).fit(runs)
+    step_time = HybridPredictor(random_state=random_state).fit(runs)
     memory = MemoryModel(random_state=random_state).fit(runs, prepare_runs(runs).workload)
     return step_time, memory
 
@@ -172,9 +176,7 @@ def describe_training(
     )
 
 
-def write_model(
-    directory: Path, step_time: StepTimePredictor, memory: PeakMemoryPredictor, manifest: Manifest
-) -> Manifest:
+def write_model(directory: Path, step_time: HybridPredictor, memory: MemoryModel, manifest: Manifest) -> Manifest:
     """Write a model directory, whole or not at all, and return its manifest with the checksums of its files."""
     with directory_replaced_atomically(directory) as fresh:
         for folder, model in ((STEP_TIME_FOLDER, step_time), (MEMORY_FOLDER, memory)):
@@ -216,7 +218,7 @@ def _refuse_repeated_ids(runs: pd.DataFrame, where: str) -> None:
     repeated = runs["run_id"].duplicated(keep="first")
     problems = [
         RowProblem(row=int(row) + 1, run_id=name, column="run_id", rule="must be unique in all files", value=name)
-        for row, name in runs.loc[repeated, "run_id"].items()
+        for row, name in zip(np.flatnonzero(repeated), runs.loc[repeated, "run_id"], strict=True)
     ]
     if problems:
         raise TableError(where, problems)

@@ -69,7 +69,7 @@ def print_judgement(screen: Console, judgement: Judgement) -> None:
 
 def _print_figures(screen: Console, item: Prediction, coverage: float) -> None:
     screen.print(f"\n[bold]{item.run_id}[/bold]")
-    interval = f"{seconds(item.step_time_lower_s)} to {seconds(item.step_time_upper_s)}"
+    interval = f"{seconds(item.step_time_lower_s)} and {seconds(item.step_time_upper_s)}"
     screen.print(f"  step time   [bold]{seconds(item.step_time_s)}[/bold], {100.0 * coverage:g} % between {interval}")
     rate = f"{significant(item.tokens_per_s_per_gpu)} tokens/s per accelerator"
     screen.print(f"  throughput  {rate}, MFU {percent(item.mfu)}")

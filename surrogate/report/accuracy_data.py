@@ -30,7 +30,8 @@ class AccuracyData:
     by_method: pd.DataFrame
     """Per method: mape, median_ape, source_mape."""
     by_family: pd.DataFrame
-    """Per publisher family: rows, share of measured times inside the 90 % interval, mean log error."""
+    """Per publisher family: rows, share of measured times inside the 90 % interval, mean log error; empty for methods
+    without intervals."""
     importance: pd.DataFrame
     """Share of the trees' total gain per feature, the largest first."""
 
@@ -72,6 +73,7 @@ def errors_by_scale(rows: pd.DataFrame) -> pd.DataFrame:
 
 def coverage_by_family(rows: pd.DataFrame) -> pd.DataFrame:
     """Return interval coverage and bias of each publisher family of at least five rows, least covered first."""
+    rows = rows[rows["step_time_lower_s"].notna()]
     measured = rows["measured_step_time_s"]
     inside = (measured >= rows["step_time_lower_s"]) & (measured <= rows["step_time_upper_s"])
     grouped = rows.assign(inside=inside).groupby("publisher_family", dropna=True)
