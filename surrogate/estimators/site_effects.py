@@ -41,6 +41,7 @@ _DAMPING = 0.6
 """Share of each Gauss-Newton step that is taken."""
 _SLOPE_STEP = 0.1
 """Share of the way to a site's coefficients over which the slope of log time is taken."""
+_SMALLEST_SURPRISING_SD = 0.05
 _CHUNK_ROWS = 4096
 _DIRECTIONS = 10
 """Main directions of a site's posterior that carry its variance to the step time."""
@@ -74,8 +75,8 @@ class EffectScales:
     )
     smooth: float = 0.18
     smooth_length: float = 5.0
-    site_smooth: float = 0.11
-    site_smooth_length: float = 1.3
+    site_smooth: float = 0.15
+    site_smooth_length: float = 2.0
     stack_memory_years: float = 3.0
     noise_factor: float = 0.7
 
@@ -193,8 +194,15 @@ class SiteEffects:
         self.scales = scales or EffectScales()
         self.relinearisations = relinearisations
 
-    def fit(self, data: SiteData) -> SiteEffects:
+    def fit(self, data: SiteData, groups: NDArray[np.int64] | None = None) -> SiteEffects:
         """Condition on `data`, relinearising around what stacks and devices turn out to be.
+
+        Parameters
+        ----------
+        data : SiteData
+            n measured rows.
+        groups : ndarray of int, shape (n,), optional
+            Repeats of one configuration. Rows far from what the other groups say of them are trusted less.
 
         Returns
         -------
@@ -207,12 +215,16 @@ class SiteEffects:
             self.condition()
             if step < self.relinearisations:
                 self.points_ = self.points_.towards(self._shared_means(), _DAMPING)
+        self._distrust_outliers(np.arange(len(data)) if groups is None else groups)
         return self
 
     def extended(self, more: SiteData) -> SiteEffects:
         """Return effects that know `more` rows too, linearised where the others are."""
         added = copy(self)
+        believed = self.predict(more.terms, more.levels, more.knobs)
+        surprise = np.abs(more.log_time - believed.log_time) / believed.log_sd
         added._linearise(more)
+        added.noise_sd_ = more.noise_sd * outlier_factor(surprise)
         added.levels_ = SiteLevels(**_concatenated(self.levels_, more.levels))
         for name in ("knobs_", "jacobian_", "residual_", "noise_sd_"):
             setattr(added, name, np.concatenate([getattr(self, name), getattr(added, name)]))
@@ -227,6 +239,13 @@ class SiteEffects:
             setattr(kept, name, getattr(self, name)[rows])
         kept.condition()
         return kept
+
+    def _distrust_outliers(self, groups: NDArray[np.int64]) -> None:
+        """Inflate the noise of rows that lie more than two standard deviations from what other groups predict."""
+        inverse = cho_solve(self.covariance_factor_, np.eye(len(groups)), check_finite=False)
+        log_sd = np.maximum(1.0 / np.sqrt(np.diag(inverse)), _SMALLEST_SURPRISING_SD)
+        self.noise_sd_ = self.noise_sd_ * outlier_factor(np.abs(self.left_out(groups)) / log_sd)
+        self.condition()
 
     def left_out(self, groups: NDArray[np.int64]) -> FloatArray:
         """Return measured less predicted log time of each row without its group, in closed form, shape (n,).
@@ -428,6 +447,11 @@ def distinct_sites(levels: SiteLevels) -> list[tuple[NDArray[np.int64], SiteLeve
     order = np.argsort(codes, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
     return [(rows, levels.take(rows[:1])) for rows in groups]
+
+
+def outlier_factor(surprise: FloatArray) -> FloatArray:
+    """Return the factor on a row's noise by its error in standard deviations: ``max(1, z/2)^2``, shape (n,)."""
+    return np.maximum(surprise / 2.0, 1.0) ** 2
 
 
 def squared_distances(one: FloatArray, other: FloatArray) -> FloatArray:
