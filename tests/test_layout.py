@@ -20,6 +20,7 @@ MAX_FILE_LINES = 400
 MAX_BODY_LINES = 40
 MAX_FILE_BYTES = 2_000_000
 UNIT_FACTORS = {1e9, 1e12, 1e15, 2.0**30, 2.0**40}
+WORTH_READING = re.compile(r"[eE]\+?(9|12|15)\b|\*\*|\d[\d_]{9,}")
 TEXT_SUFFIXES = {".md", ".py", ".toml", ".yaml", ".csv", ".txt", ".json", ".html", ""}
 LOCAL_PATHS = re.compile(r"(?<![\w.])/(tmp|root|home|work|mnt|Users)/|\.\./shared|(extra-)?index-url")
 UNSAFE = {("pickle", "load"), ("pickle", "loads"), ("joblib", "load"), ("yaml", "unsafe_load"), ("marshal", "load")}
@@ -43,6 +44,8 @@ def _tracked() -> list[Path]:
 
 def _unit_factors(source: str) -> list[str]:
     """Return the lines of `source` that write a unit factor as a number."""
+    if not WORTH_READING.search(source):
+        return []
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     found = []
     for token, after, power in zip(tokens, tokens[1:], tokens[2:], strict=False):
