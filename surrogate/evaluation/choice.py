@@ -1,4 +1,4 @@
-"""Which runs to make next, judged from inputs only."""
+"""Nearest runs, and which runs to make next where a predictor has no opinion of its own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from surrogate.analytic.workload import BoolArray, FloatArray, IntArray
+from surrogate.estimators.design import greedy_choice
 from surrogate.features.knobs import knob_matrix
 from surrogate.features.workload import prepare_runs
 
@@ -71,17 +72,7 @@ def choose_informative(candidates: FloatArray, targets: FloatArray, count: int) 
     """
     own = prior_covariance(candidates, candidates)
     cross = prior_covariance(candidates, targets)
-    chosen: list[int] = []
-    for _ in range(min(count, len(candidates))):
-        variance = np.diag(own) + _NOISE_VARIANCE
-        gain = (cross**2).sum(axis=1) / variance
-        gain[chosen] = -np.inf
-        best = int(gain.argmax())
-        chosen.append(best)
-        column = own[:, best] / variance[best]
-        cross = cross - column[:, None] * cross[best][None, :]
-        own = own - column[:, None] * own[best][None, :]
-    return np.array(chosen, dtype=np.int64)
+    return greedy_choice(own, cross, count, noise_variance=_NOISE_VARIANCE)
 
 
 def prior_covariance(one: FloatArray, other: FloatArray) -> FloatArray:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 import pandas as pd
 
+from surrogate.analytic.workload import IntArray
 from surrogate.evaluation.baselines import (
     ConstantMfu,
     NearestOwnMfu,
@@ -43,6 +44,12 @@ class Hybrid:
     def condition(self, runs: pd.DataFrame) -> Hybrid:
         """Return the predictor conditioned on a site's own runs."""
         return Hybrid(self.predictor.condition(runs))
+
+    def choose(self, candidates: pd.DataFrame, targets: pd.DataFrame, count: int) -> IntArray:
+        """Return the own runs that would narrow the targets' intervals most, from inputs only."""
+        from surrogate.estimators.design import choose_runs
+
+        return choose_runs(self.predictor, candidates, targets, count)
 
     def predict_frame(self, runs: pd.DataFrame) -> pd.DataFrame:
         """Return predictions with their 90 % interval."""
