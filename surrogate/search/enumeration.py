@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -77,30 +78,29 @@ def require_candidates(space: SearchSpace) -> None:
     """
     if next(candidate_blocks(space), None) is not None:
         return
-    blamed = [rule for rule in space.rules if next(candidate_blocks(_without(space, rule)), None) is not None]
-    if not blamed:
-        names = ", ".join(space.open_columns) or "nothing"
-        raise InputError(
-            space.plan.name, "must leave layouts that exist", f"none with {names} open", "open more columns"
-        )
-    first = blamed[0]
-    others = "".join(f"; or drop: {rule.name}" for rule in blamed[1:4])
+    blamed = [rule for rule in space.rules if _exists(space, [other for other in space.rules if other is not rule])]
+    first, *others = blamed or [_first_to_empty(space)]
+    also = "".join(f"; or drop: {rule.name}" for rule in others[:3])
     raise InputError(
         first.column,
         first.says,
         f"no layout that meets it ({first.requires})",
-        (first.way_out or "open more columns of the plan") + others,
+        (first.way_out or "open more columns of the plan") + also,
     )
 
 
-def _without(space: SearchSpace, dropped: Rule) -> SearchSpace:
-    return SearchSpace(
-        plan=space.plan,
-        domains=space.domains,
-        constants=space.constants,
-        tables=space.tables,
-        rules=tuple(rule for rule in space.rules if rule is not dropped),
-    )
+def _first_to_empty(space: SearchSpace) -> Rule:
+    """Return the rule that leaves nothing after those before it left something."""
+    low, high = 0, len(space.rules)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _exists(space, space.rules[:middle]) else (low, middle)
+    return space.rules[high - 1]
+
+
+def _exists(space: SearchSpace, rules: Sequence[Rule]) -> bool:
+    """Tell whether any candidate meets these rules."""
+    return next(candidate_blocks(replace(space, rules=tuple(rules))), None) is not None
 
 
 def _join_plan(space: SearchSpace, known: frozenset[str], order: Sequence[str]) -> list[tuple[str, tuple[Rule, ...]]]:

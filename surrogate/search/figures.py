@@ -35,7 +35,10 @@ def study_figures(study: optuna.Study) -> dict[str, str]:
     varied = {name for trial in finished for name, space in trial.distributions.items() if not space.single()}
     if len(finished) >= _MIN_TRIALS and varied:
         figures["importance"] = visualization.plot_param_importances(
-            study, target=_value_at(0), evaluator=optuna.importance.PedAnovaImportanceEvaluator()
+            study,
+            target=_value_at(0),
+            target_name=names[0],
+            evaluator=optuna.importance.FanovaImportanceEvaluator(seed=0),
         )
     if len(study.directions) > 1:
         figures["pareto"] = visualization.plot_pareto_front(study)

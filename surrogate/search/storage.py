@@ -68,3 +68,10 @@ def _database(text: str) -> BaseStorage:
 def _with_driver(url: URL) -> URL:
     """Return the URL with the driver that `surrogate[postgresql]` installs where none is named."""
     return url.set(drivername="postgresql+psycopg") if url.drivername in ("postgresql", "postgres") else url
+
+
+def close_storage(storage: BaseStorage) -> None:
+    """Close the connections of a storage from `open_storage`; it may be used again."""
+    if isinstance(storage, RDBStorage):
+        storage.remove_session()
+        storage.engine.dispose()

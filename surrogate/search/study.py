@@ -25,7 +25,7 @@ from surrogate.search.exhaustive import NEAR_MISS_RISK, Outcome, Ranked, rank
 from surrogate.search.layouts import LayoutTable
 from surrogate.search.objectives import IS_MAXIMISED, shown
 from surrogate.search.sampler import Algorithm, LayoutSampler, distributions_of
-from surrogate.search.storage import open_storage
+from surrogate.search.storage import close_storage, open_storage
 
 SPACE_ATTRIBUTE: Final = "surrogate_space"
 SETTINGS_ATTRIBUTE: Final = "settings"
@@ -101,9 +101,10 @@ class LayoutStudy:
 
     def _open(self) -> optuna.Study:
         goal = self.evaluator.goal
+        self._storage = open_storage(self.options.storage)
         try:
             study = optuna.create_study(
-                storage=open_storage(self.options.storage),
+                storage=self._storage,
                 study_name=self.options.name,
                 directions=["maximize" if objective in IS_MAXIMISED else "minimize" for objective in goal.objectives],
                 sampler=LayoutSampler(self.options.algorithm, self.layouts, self.options.seed),
@@ -175,6 +176,10 @@ class LayoutStudy:
             self.interrupted = True
         except (SQLAlchemyError, OSError) as error:
             raise InputError("--storage", "must stay reachable", type(error).__name__) from error
+
+    def close(self) -> None:
+        """Close the connections to the storage; what was told stays."""
+        close_storage(self._storage)
 
     def outcome(self, *, top: int, misses: int = 0) -> Outcome:
         """Return the best of every finished trial of the study, whichever worker made it."""

@@ -1,0 +1,164 @@
+"""Studies: layouts that exist, constraints, seeds, journals, and a name that belongs to one space."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from optuna.trial import TrialState
+
+from surrogate.errors import InputError
+from surrogate.search.enumeration import count_candidates
+from surrogate.search.exhaustive import enumerate_best
+from surrogate.search.figures import study_figures
+from surrogate.search.objectives import Goal, Objective
+from surrogate.search.preparation import candidate_frame
+from surrogate.search.sampler import Algorithm
+from surrogate.search.space import build_space
+from surrogate.search.storage import open_storage
+from surrogate.search.study import LayoutStudy, StudyOptions
+
+
+@pytest.mark.parametrize("algorithm", Algorithm)
+def test_it_finds_the_optimum_of_a_small_space_once(make_evaluator, small_space, algorithm) -> None:  # type: ignore[no-untyped-def]
+    """Every proposal exists and is new, so that as many trials as layouts are an enumeration."""
+    evaluator = make_evaluator(small_space)
+    study = LayoutStudy(evaluator, StudyOptions(algorithm=algorithm, trials=10_000, batch=50))
+    study.run()
+    outcome = study.outcome(top=3, misses=2)
+    reference = enumerate_best(evaluator, top=1)
+    assert study.tried == len(study.layouts) == len({tuple(t.params.items()) for t in study.study.trials})
+    assert outcome.evaluated == count_candidates(small_space)
+    assert outcome.best is not None and reference.best is not None
+    assert outcome.best.losses[0, 0] == pytest.approx(reference.best.losses[0, 0])
+    assert not outcome.exhaustive
+
+
+def test_memory_is_a_hard_constraint(make_evaluator, make_plan, small_plan) -> None:  # type: ignore[no-untyped-def]
+    evaluator = make_evaluator(build_space(make_plan({**small_plan, "recompute": "none", "seq_len": 16384})))
+    study = LayoutStudy(evaluator, StudyOptions(trials=60, batch=20))
+    study.run()
+    trials = study.study.get_trials(states=(TrialState.COMPLETE,))
+    excess = np.array([trial.constraints["memory"] for trial in trials])
+    assert (excess > 0).any() and (excess <= 0).any()
+    outcome = study.outcome(top=60)
+    assert outcome.best is not None
+    assert evaluator.fits(evaluator.memory(evaluator.prepare(outcome.best.codes))).all()
+    assert len(outcome.best) == (excess <= 0).sum()
+
+
+def test_tpe_beats_random_on_a_large_space(make_evaluator, moe_space) -> None:  # type: ignore[no-untyped-def]
+    evaluator = make_evaluator(moe_space)
+    best = {}
+    for algorithm in (Algorithm.TPE, Algorithm.RANDOM):
+        study = LayoutStudy(evaluator, StudyOptions(algorithm=algorithm, trials=120, batch=20))
+        study.run()
+        outcome = study.outcome(top=1)
+        assert outcome.best is not None
+        best[algorithm] = outcome.best.losses[0, 0]
+    reference = enumerate_best(evaluator, top=1).best
+    assert reference is not None
+    assert best[Algorithm.TPE] <= best[Algorithm.RANDOM]
+    assert best[Algorithm.TPE] / reference.losses[0, 0] - 1.0 < 0.05
+
+
+def test_equal_seeds_give_equal_studies(make_evaluator, small_space) -> None:  # type: ignore[no-untyped-def]
+    def params(seed: int) -> list[dict[str, object]]:
+        study = LayoutStudy(make_evaluator(small_space), StudyOptions(trials=60, seed=seed, batch=20))
+        study.run()
+        return [trial.params for trial in study.study.trials]
+
+    assert params(1) == params(1)
+    assert params(1) != params(2)
+
+
+def test_several_objectives_give_a_front(make_evaluator, small_space) -> None:  # type: ignore[no-untyped-def]
+    goal = Goal(objectives=(Objective.TOKENS_PER_S_PER_GPU, Objective.HEADROOM))
+    evaluator = make_evaluator(small_space, goal)
+    study = LayoutStudy(evaluator, StudyOptions(algorithm=Algorithm.NSGA2, trials=10_000, batch=50))
+    study.run()
+    outcome, reference = study.outcome(top=3), enumerate_best(evaluator, top=3)
+    assert outcome.best is not None and reference.best is not None
+    np.testing.assert_allclose(outcome.best.losses[0], reference.best.losses[0])
+    assert set(study_figures(study.study)) >= {"pareto.html", "importance.html"}
+
+
+def test_a_journal_is_resumed(make_evaluator, small_space, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    options = StudyOptions(trials=20, storage=str(tmp_path / "study.journal"))
+    LayoutStudy(make_evaluator(small_space), options).run()
+    again = LayoutStudy(make_evaluator(small_space), options)
+    again.run()
+    trials = again.study.trials
+    assert len(trials) == 40 == len({tuple(trial.params.items()) for trial in trials})
+
+
+def test_a_name_belongs_to_one_space(make_evaluator, make_plan, small_plan, small_space, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    options = StudyOptions(trials=5, storage=str(tmp_path / "study.journal"))
+    LayoutStudy(make_evaluator(small_space), options)
+    other = build_space(make_plan({**small_plan, "seq_len": 2048}))
+    with pytest.raises(InputError, match="another plan, space or objective"):
+        LayoutStudy(make_evaluator(other), options)
+    with pytest.raises(InputError, match="another plan, space or objective"):
+        LayoutStudy(make_evaluator(small_space, Goal(objectives=(Objective.STEP_TIME,))), options)
+
+
+def test_an_enumeration_is_told(make_evaluator, small_space) -> None:  # type: ignore[no-untyped-def]
+    evaluator = make_evaluator(small_space)
+    best = enumerate_best(evaluator, top=30).best
+    assert best is not None
+    study = LayoutStudy(evaluator, StudyOptions(trials=5))
+    study.add_known(best)
+    study.add_known(best)
+    known = len(study.study.trials)
+    assert 1 < known <= 30
+    outcome = study.outcome(top=1)
+    assert outcome.best is not None
+    assert outcome.best.losses[0, 0] == pytest.approx(best.losses[0, 0])
+    study.run()
+    assert len(study.study.trials) == known + 5
+
+
+def test_time_is_a_budget(make_evaluator, small_space) -> None:  # type: ignore[no-untyped-def]
+    study = LayoutStudy(make_evaluator(small_space), StudyOptions(trials=1000, seconds=0.0))
+    study.run()
+    assert study.tried <= 10
+
+
+def test_an_interrupt_keeps_what_was_told(make_evaluator, small_space) -> None:  # type: ignore[no-untyped-def]
+    study = LayoutStudy(make_evaluator(small_space), StudyOptions(trials=1000, batch=15))
+
+    def stop(_count: int) -> None:
+        raise KeyboardInterrupt
+
+    study.run(stop)
+    outcome = study.outcome(top=1)
+    assert outcome.interrupted and outcome.best is not None
+    assert len(study.study.trials) == 15
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ("postgresql://user:secret@127.0.0.1:1/none", "reachable"),
+        ("oracle9://x/y", "driver"),
+        ("://", "URL"),
+        ("/no/such/folder/study.journal", "folder"),
+    ],
+)
+def test_a_storage_that_cannot_be_used_is_named_without_its_password(where: str, words: str) -> None:
+    with pytest.raises(InputError, match=words) as caught:
+        open_storage(where)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_file_that_is_no_journal_is_named(tmp_path: Path) -> None:
+    broken = tmp_path / "study.journal"
+    broken.write_text("{not json\n{neither\n")
+    with pytest.raises(InputError, match="journal"):
+        open_storage(str(broken))
+
+
+def test_budgets_are_positive() -> None:
+    with pytest.raises(InputError, match="--trials"):
+        StudyOptions(trials=0)
