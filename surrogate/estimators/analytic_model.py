@@ -10,9 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 from surrogate.analytic.coefficients import LOG_TEXTBOOK
 from surrogate.analytic.step_time import log_step_time
 from surrogate.analytic.workload import FloatArray
-from surrogate.estimators.hybrid import TARGET, prepare_table, site_data
+from surrogate.errors import InputError
+from surrogate.estimators.hybrid import prepare_table, site_data
 from surrogate.estimators.site_effects import SiteEffects
-from surrogate.estimators.training_rows import diverse_rows, noise_sd
+from surrogate.estimators.training_rows import TARGET, diverse_rows, measured_seconds, noise_sd
 
 
 class AnalyticModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -36,13 +37,28 @@ class AnalyticModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.rows_per_source = rows_per_source
 
     def fit(self, X: pd.DataFrame, y: FloatArray | None = None) -> AnalyticModel:
-        """Calibrate on the rows of `X` with a measured time (`y` in seconds, else `measured_step_time_s`)."""
+        """Calibrate on the rows of `X` with a measured time.
+
+        Parameters
+        ----------
+        X : DataFrame of shape (n, columns)
+            A derived runs table; rows without a measured time are left out.
+        y : ndarray of shape (n,), optional
+            Seconds per step; the column `measured_step_time_s` when not given.
+
+        Raises
+        ------
+        InputError
+            If it is to be calibrated and no row has a time, or `y` has another length than `X`.
+        """
         self.n_features_in_ = X.shape[1]
+        self.feature_names_in_ = np.asarray(X.columns, dtype=object)
         self.log_coefficients_ = LOG_TEXTBOOK.copy()
         if not self.calibrate:
             return self
-        seconds = X[TARGET].to_numpy(dtype=np.float64, na_value=np.nan) if y is None else np.asarray(y, np.float64)
-        timed = np.isfinite(seconds) & (seconds > 0.0)
+        seconds, timed = measured_seconds(X, y)
+        if not timed.any():
+            raise InputError(TARGET, "must hold at least one measured step time", "none", "train on measured runs")
         table = prepare_table(X[timed].reset_index(drop=True))
         rows = diverse_rows(table.runs, table.knobs, self.rows_per_source)
         data = site_data(table, np.log(seconds[timed]), noise_sd(table.runs)).take(rows)

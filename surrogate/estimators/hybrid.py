@@ -29,14 +29,13 @@ from surrogate.estimators.evidence import Evidence, measured_evidence, nearest_e
 from surrogate.estimators.intervals import with_floor
 from surrogate.estimators.residual_model import ResidualModel
 from surrogate.estimators.site_effects import SiteData, SiteEffects
-from surrogate.estimators.training_rows import diverse_rows, left_over, noise_sd
+from surrogate.estimators.training_rows import TARGET, diverse_rows, left_over, measured_seconds, noise_sd
 from surrogate.features.columns import texts
 from surrogate.features.knobs import knob_matrix
 from surrogate.features.levels import SiteLevels, site_levels
 from surrogate.features.ratios import CATEGORIES, ratio_matrix
 from surrogate.features.workload import PreparedRuns, prepare_runs
 
-TARGET = "measured_step_time_s"
 PARTS = tuple(field.name for field in fields(StepTimeBreakdown))
 
 
@@ -131,10 +130,9 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         InputError
-            If no row has a time.
+            If no row has a time, or `y` has another length than `X`.
         """
-        seconds = X[TARGET].to_numpy(dtype=np.float64, na_value=np.nan) if y is None else np.asarray(y, np.float64)
-        timed = np.isfinite(seconds) & (seconds > 0.0)
+        seconds, timed = measured_seconds(X, y)
         if not timed.any():
             raise InputError(TARGET, "must hold at least one measured step time", "none", "train on measured runs")
         table = prepare_table(X[timed].reset_index(drop=True))
@@ -183,8 +181,7 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             Derived rows with measured times; their `source` (and `publisher_family`) name the site.
         """
         check_is_fitted(self, "effects_")
-        seconds = runs[TARGET].to_numpy(dtype=np.float64, na_value=np.nan)
-        timed = np.isfinite(seconds) & (seconds > 0.0)
+        seconds, timed = measured_seconds(runs)
         if not timed.any():
             return self
         table = prepare_table(runs[timed].reset_index(drop=True))

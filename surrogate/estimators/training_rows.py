@@ -8,14 +8,37 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from surrogate.analytic.workload import FloatArray
+from surrogate.analytic.workload import BoolArray, FloatArray
+from surrogate.errors import InputError
 from surrogate.estimators.site_effects import SiteData, SiteEffects
 from surrogate.features.columns import lookup, numbers, texts
 
+TARGET: Final = "measured_step_time_s"
 NOISE_BY_QUALITY: Final = {"a": 0.03, "b": 0.05, "c": 0.10}
 """Standard deviation of log time by quality grade: 2.4 % between repeats of one source, 5 % across sources, and the
 rounding of figures that were printed as utilisation (data/README.md)."""
 _NOISE_BY_AUDIT: Final = {"do-not-train": 4.0, "low-weight": 2.0}
+
+
+def measured_seconds(runs: pd.DataFrame, seconds: FloatArray | None = None) -> tuple[FloatArray, BoolArray]:
+    """Return the step time of each row in seconds and which rows have one, shape (n,) each.
+
+    Parameters
+    ----------
+    runs : DataFrame of n rows
+        With a column `measured_step_time_s`, unless `seconds` are given.
+    seconds : ndarray, shape (n,), optional
+        Step times that replace the column.
+
+    Raises
+    ------
+    InputError
+        If there are not as many `seconds` as rows.
+    """
+    values = numbers(runs, TARGET) if seconds is None else np.asarray(seconds, dtype=np.float64)
+    if values.shape != (len(runs),):
+        raise InputError("y", f"must hold one step time per row of {len(runs)}", f"shape {values.shape}")
+    return values, np.isfinite(values) & (values > 0.0)
 
 
 def noise_sd(runs: pd.DataFrame) -> FloatArray:
