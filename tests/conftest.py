@@ -8,7 +8,13 @@ from hypothesis import settings
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")  # before numpy is imported: the workers of pytest-xdist share the cores
-for variable in ("SURROGATE_MODEL_DIR", "SURROGATE_TRACEBACK", "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"):
+for variable in (
+    "SURROGATE_MODEL_DIR",
+    "SURROGATE_SITES_DIR",
+    "SURROGATE_TRACEBACK",
+    "MLFLOW_TRACKING_URI",
+    "MLFLOW_EXPERIMENT_NAME",
+):
     os.environ.pop(variable, None)
 os.environ["MPLBACKEND"] = "agg"
 
