@@ -1,7 +1,7 @@
 """A fitted hybrid as files: JSON, npy arrays and XGBoost's UBJSON. Loading never runs code from a file.
 
-``hybrid.json`` holds the format version, parameters, names and the SHA-256 of every other file, so that a truncated or
-altered directory is noticed before anything is predicted from it.
+``hybrid.json`` holds the format version, parameters, names and the SHA-256 of every other file and of itself, so that a
+truncated or altered directory is noticed before anything is predicted from it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,19 @@ FORMAT_VERSION = 1
 HEADER = "hybrid.json"
 TREES = "residual.ubj"
 ARRAYS = "arrays.npz"
+_OWN_DIGEST = "sha256_of_header"
 
 
 def save_state(state: Mapping[str, Any], directory: Path) -> None:
-    """Write what `state_of` returns: arrays, trees, then the header with their digests."""
+    """Write header, arrays and trees; the header, with everyone's digest, comes last.
+
+    Parameters
+    ----------
+    state : mapping
+        `header` (JSON values), `arrays` (by name, none of objects) and `trees` (UBJSON bytes).
+    directory : Path
+        Made if it does not exist.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **state["arrays"])
@@ -46,6 +55,7 @@ def save_state(state: Mapping[str, Any], directory: Path) -> None:
         **state["header"],
         "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()},
     }
+    header[_OWN_DIGEST] = _digest_of_header(header)
     for name, content in contents.items():
         write_bytes_atomically(directory / name, content)
     write_bytes_atomically(directory / HEADER, json.dumps(header, indent=1, sort_keys=True).encode())
@@ -69,7 +79,9 @@ def load_state(directory: Path) -> dict[str, Any]:
         raise ModelDirectoryError(
             f"{directory}: made by another version of the analytic model: train again with this version"
         )
-    contents = {name: _checked(directory, name, digest) for name, digest in header["sha256"].items()}
+    if header.get(_OWN_DIGEST) != _digest_of_header(header):
+        raise ModelDirectoryError(f"{directory / HEADER}: altered (its own SHA-256 differs): train again")
+    contents = {name: _checked(directory, name, header["sha256"][name]) for name in (ARRAYS, TREES)}
     with np.load(io.BytesIO(contents[ARRAYS]), allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
     return {"header": header, "arrays": arrays, "trees": contents[TREES]}
@@ -83,9 +95,15 @@ def _header(directory: Path) -> dict[str, Any]:
         raise ModelDirectoryError(f"{directory}: no model here ({HEADER} is missing): train one first") from error
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ModelDirectoryError(f"{path}: not a readable model header ({error}): train again") from error
-    if not isinstance(header, dict) or not isinstance(header.get("sha256", {}), dict):
+    if not isinstance(header, dict):
         raise ModelDirectoryError(f"{path}: not a model header: train again")
     return header
+
+
+def _digest_of_header(header: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of everything in the header but itself."""
+    rest = {name: value for name, value in header.items() if name != _OWN_DIGEST}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def _checked(directory: Path, name: str, digest: str) -> bytes:

@@ -270,7 +270,8 @@ class SiteEffects:
     def _linearise(self, data: SiteData) -> None:
         points = self.points_.at(data.levels)
         self.levels_, self.knobs_, self.noise_sd_ = data.levels, data.knobs, data.noise_sd
-        self.jacobian_ = log_step_time_jacobian(data.terms, points)
+        # in the precision of saved models, so that a loaded one predicts the same digits
+        self.jacobian_ = log_step_time_jacobian(data.terms, points).astype(np.float32).astype(np.float64)
         shift = np.einsum("nk,nk->n", self.jacobian_, points - LOG_TEXTBOOK)
         self.residual_ = data.log_time - log_step_time(data.terms, points) + shift
 
