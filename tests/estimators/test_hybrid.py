@@ -51,7 +51,9 @@ class TestPredictions:
             assert (frame.analytic_step_time_s >= floor * (1 - 1e-12)).all()
 
     def test_a_site_that_claims_the_impossible_is_held_at_the_roofline(self, hybrid, measured_runs):
-        rows = measured_runs[measured_runs.source == "megatron-lm-sc21"].assign(source="magic", publisher_family="magic")
+        rows = measured_runs[measured_runs.source == "megatron-lm-sc21"].assign(
+            source="magic", publisher_family="magic"
+        )
         floor = prepare_table(rows).terms.roofline_s
         magic = rows.assign(measured_step_time_s=floor * 0.2)
         taught = hybrid.condition(pd.concat([magic] * 3, ignore_index=True))
@@ -83,7 +85,9 @@ class TestPredictions:
 
     def test_scale_beyond_every_run_stays_finite_and_physical(self, hybrid, plans):
         row = plans[plans.accelerator == "H100-80GB"].iloc[[0]]
-        huge = row.assign(num_gpus=131072, tp=8, pp=16, dp=1024, global_batch_size=16384, num_layers=256, hidden_size=32768)
+        huge = row.assign(
+            num_gpus=131072, tp=8, pp=16, dp=1024, global_batch_size=16384, num_layers=256, hidden_size=32768
+        )
         frame = hybrid.predict_frame(huge)
         assert np.isfinite(frame[["step_time_s", "step_time_upper_s"]]).all(axis=None)
         floor = prepare_table(huge).terms.roofline_s
@@ -230,7 +234,10 @@ class TestFit:
         return measured_runs.iloc[::6].reset_index(drop=True)
 
     def test_same_seed_same_result(self, few, plans):
-        one, two = (HybridPredictor(num_threads=1, random_state=7, conformal_levels=("family",)).fit(few).predict_frame(plans) for _ in range(2))
+        one, two = (
+            HybridPredictor(num_threads=1, random_state=7, conformal_levels=("family",)).fit(few).predict_frame(plans)
+            for _ in range(2)
+        )
         pd.testing.assert_frame_equal(one, two)
 
     def test_rows_without_a_time_are_left_out(self, few, plans):

@@ -58,7 +58,9 @@ class TestTrees:
         assert np.corrcoef(memorised, noise)[0, 1] > 0.7
 
     def test_one_fold_of_everything_corrects_nothing(self, features):
-        corrections = ResidualModel(QUICK, num_threads=1).out_of_fold(features, features[:, 0], np.zeros(200, dtype=int))
+        corrections = ResidualModel(QUICK, num_threads=1).out_of_fold(
+            features, features[:, 0], np.zeros(200, dtype=int)
+        )
         assert not corrections.any()
 
 
@@ -78,7 +80,9 @@ class TestGate:
     def test_leaves_out_the_row_itself(self):
         knobs = np.array([[0.0], [100.0]])
         model = ResidualModel(QUICK, num_threads=1).fit(knobs, np.zeros(2), levels_of("alpha", "alpha"), knobs)
-        assert model.gate(levels_of("alpha", "alpha"), knobs, without_itself=True) == pytest.approx([0.0, 0.0], abs=1e-9)
+        assert model.gate(levels_of("alpha", "alpha"), knobs, without_itself=True) == pytest.approx(
+            [0.0, 0.0], abs=1e-9
+        )
 
     def test_closes_with_distance(self, features):
         model = fitted(features, features[:, 0])
