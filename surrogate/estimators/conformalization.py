@@ -13,7 +13,7 @@ from surrogate.estimators.intervals import ConformalIntervals, ConformalScores, 
 from surrogate.estimators.site_effects import SiteData, SiteEffects
 from surrogate.features.levels import SiteLevels
 
-_FOLDS = 5
+_FOLDS = 4
 _PRIOR_ROWS = 10.0
 """Rows of weight that the spread over all families has against a family's own."""
 _LARGEST_ERROR2 = 0.25

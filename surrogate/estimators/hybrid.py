@@ -160,7 +160,7 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             levels=self.conformal_levels,
         )
         self.evidence_ = measured_evidence(
-            table.runs, table.levels, table.knobs, log_time, self._predict(table).log_time
+            table.runs, table.levels, table.knobs, log_time, self._predict(table, with_spread=False).log_time
         )
         return self
 
@@ -190,7 +190,7 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         clone.__dict__.update(self.__dict__)
         clone.effects_ = self.effects_.extended(own)
         own_evidence = measured_evidence(
-            table.runs, table.levels, table.knobs, own.log_time, clone._predict(table).log_time
+            table.runs, table.levels, table.knobs, own.log_time, clone._predict(table, with_spread=False).log_time
         )
         clone.evidence_ = self.evidence_.joined(own_evidence)
         return clone
@@ -290,8 +290,8 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         model.residual_ = persistence.residual_of(state["trees"], model.evidence_, model.random_state)
         return model
 
-    def _predict(self, table: PreparedTable) -> LogPrediction:
-        estimate = self.effects_.predict(table.terms, table.levels, table.knobs)
+    def _predict(self, table: PreparedTable, *, with_spread: bool = True) -> LogPrediction:
+        estimate = self.effects_.predict(table.terms, table.levels, table.knobs, with_spread=with_spread)
         gate = self.residual_.gate(table.levels, table.knobs)
         log_time = estimate.log_time.copy()
         known = gate > 0.0
