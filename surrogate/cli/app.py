@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 from typer.core import TyperGroup
-from typer.main import get_command
+from typer.main import get_command, get_group
 
 from surrogate import __version__
 from surrogate.errors import SurrogateError
@@ -40,7 +40,7 @@ VERBS: Final[dict[str, Verb]] = {
     "compare": Verb("compare", "compare", PREDICT),
     "max": Verb("inverse", "largest", PLAN),
     "min": Verb("inverse", "smallest", PLAN),
-    #    "search": Verb("search", "search", PLAN),
+    "search": Verb("search", "search", PLAN),
     "forecast": Verb("forecast", "forecast", PLAN),
     "report": Verb("report", "report", PLAN),
     "ingest": Verb("ingest", "ingest", MEASURE),
@@ -50,7 +50,7 @@ VERBS: Final[dict[str, Verb]] = {
     "reliability": Verb("reliability", "reliability_app", MEASURE),
     "train": Verb("train", "train", MEASURE),
     "evaluate": Verb("evaluate", "evaluate", MEASURE),
-    #    "experiment": Verb("experiment", "experiment_app", MEASURE),
+    "experiment": Verb("experiment", "experiment_app", MEASURE),
     "ui": Verb("ui", "ui", MEASURE),
     "data": Verb("data", "data_app", KNOW),
     "catalog": Verb("catalog", "catalog_app", KNOW),
@@ -76,9 +76,9 @@ def load_verb(name: str, verb: Verb) -> TyperCommand | TyperGroup:
     """Import a verb and return it as a command of that name."""
     entry: Any = getattr(import_module(f"surrogate.cli.{verb.module}"), verb.attribute)
     if isinstance(entry, typer.Typer):
-        group: Any = get_command(entry)
+        group = get_group(entry)
         group.name, group.rich_help_panel = name, verb.heading
-        return group  # type: ignore[no-any-return]
+        return group
     single = typer.Typer(add_completion=False)
     single.command(name, rich_help_panel=verb.heading, no_args_is_help=False)(entry)
     return get_command(single)  # type: ignore[return-value]
