@@ -7,22 +7,27 @@ several objectives the k best are the front, and a candidate is dropped when a m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from surrogate.analytic.workload import BoolArray, FloatArray
-from surrogate.search.enumeration import CodeBlock, block_length, candidate_blocks
+from surrogate.search.enumeration import CodeBlock, candidate_blocks
 from surrogate.search.evaluation import Evaluator, Memory, join, take
 from surrogate.search.pareto import is_dominated_by, non_dominated
 
+THREADS: Final = 2
+"""Threads that bound candidates."""
 FIRST_BATCH: Final = 256
 """Candidates of the first look; each further one is twice as large."""
 LARGEST_BATCH: Final = 8192
 NEAR_MISS_RISK: Final = 0.5
 """Candidates more likely to run out of memory than not are no near misses."""
+BOUND_TOLERANCE: Final = 1e-3
 POOL_ROWS: Final = 2_000_000
 """Candidates that wait for a look; when more do, the best are looked at and the hopeless dropped."""
 
@@ -92,15 +97,45 @@ def enumerate_best(evaluator: Evaluator, *, top: int, misses: int = 0, progress:
     looking = _BestFirst(evaluator, top=top, most_misses=misses)
     interrupted = False
     try:
-        for block in candidate_blocks(evaluator.space):
-            looking.add(block)
+        for bounded in _bounded_blocks(evaluator):
+            looking.add(bounded)
             if progress is not None:
-                progress(block_length(block))
+                progress(len(bounded.bounds))
         looking.finish()
     except KeyboardInterrupt:
         interrupted = True
         looking.finish()
     return looking.outcome(interrupted=interrupted)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Bounded:
+    """Candidates with what their losses cannot fall below."""
+
+    codes: CodeBlock
+    bounds: FloatArray
+    """Shape (n, objectives)."""
+
+
+def _bounded_blocks(evaluator: Evaluator) -> Iterator[_Bounded]:
+    """Bound all candidates block by block, in order, a few blocks at a time: numpy lets threads share the work."""
+
+    def bound(block: CodeBlock) -> _Bounded:
+        prepared = evaluator.prepare(block)
+        memory = evaluator.memory(prepared) if evaluator.goal.needs_memory else None
+        return _Bounded(codes=block, bounds=evaluator.bounds(prepared, memory))
+
+    ahead: deque[Future[_Bounded]] = deque()
+    with ThreadPoolExecutor(max_workers=THREADS) as pool:
+        try:
+            for block in candidate_blocks(evaluator.space):
+                ahead.append(pool.submit(bound, block))
+                if len(ahead) > THREADS:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 @dataclass
@@ -110,31 +145,30 @@ class _BestFirst:
     evaluator: Evaluator
     top: int
     most_misses: int
-    waiting: list[tuple[CodeBlock, FloatArray]] = field(default_factory=list)
+    waiting: list[_Bounded] = field(default_factory=list)
     best: Ranked | None = None
     misses: Ranked | None = None
     least_risky: CodeBlock | None = None
     least_risk: float = np.inf
     evaluated: int = 0
     predicted: int = 0
+    bounds_hold: bool = True
+    """No prediction has fallen below its bound: what pruning stands on, checked wherever both are known."""
 
-    def add(self, block: CodeBlock) -> None:
-        """Bound a block and let it wait; what cannot matter any more is dropped at once."""
-        evaluator = self.evaluator
-        prepared = evaluator.prepare(block)
-        memory = evaluator.memory(prepared) if evaluator.goal.needs_memory else None
-        bounds = evaluator.bounds(prepared, memory)
-        self.evaluated += block_length(block)
-        hopeful = self._is_hopeful(bounds)
-        self.waiting.append((take(block, hopeful), bounds[hopeful]))
-        if sum(len(waiting_bounds) for _, waiting_bounds in self.waiting) > POOL_ROWS:
+    def add(self, block: _Bounded) -> None:
+        """Let a block wait; what cannot matter any more is dropped at once."""
+        self.evaluated += len(block.bounds)
+        hopeful = self._is_hopeful(block.bounds)
+        self.waiting.append(_Bounded(codes=take(block.codes, hopeful), bounds=block.bounds[hopeful]))
+        if sum(len(waiting.bounds) for waiting in self.waiting) > POOL_ROWS:
             self.finish()
 
     def finish(self) -> None:
         """Look at waiting candidates, best bound first, until none of the rest can matter."""
         if not self.waiting:
             return
-        codes, bounds = join([block for block, _ in self.waiting]), np.concatenate([b for _, b in self.waiting])
+        codes = join([block.codes for block in self.waiting])
+        bounds = np.concatenate([block.bounds for block in self.waiting])
         self.waiting = []
         order, start, size = np.argsort(bounds[:, 0], kind="stable"), 0, FIRST_BATCH
         while start < len(order):
@@ -153,7 +187,7 @@ class _BestFirst:
             misses=self.misses,
             evaluated=self.evaluated,
             predicted=self.predicted,
-            exhaustive=not interrupted,
+            exhaustive=self.bounds_hold and not interrupted,
             least_risky=self.least_risky,
             interrupted=interrupted,
         )
@@ -179,6 +213,7 @@ class _BestFirst:
         held = Memory(peak_bytes=memory.peak_bytes[fits], oom_probability=memory.oom_probability[fits])
         losses = evaluator.losses(fitting, held)
         self.predicted += len(losses)
+        self.bounds_hold &= bool(np.all(losses >= bounds[fits] * (1.0 - BOUND_TOLERANCE)))
         self.best = _best_of(self.best, fitting, losses, None if not evaluator.goal.is_single else self.top)
 
     def _keep_misses(self, codes: CodeBlock, bounds: FloatArray, risks: FloatArray) -> None:

@@ -125,7 +125,9 @@ def test_fronts_by_hand() -> None:
 def test_no_member_of_a_front_is_beaten(objectives: int) -> None:
     losses = np.round(np.random.default_rng(3).normal(size=(500, objectives)), 1)
     kept = non_dominated(losses)
-    beats = (losses[:, None, :] <= losses[None, :, :]).all(axis=2) & (losses[:, None, :] < losses[None, :, :]).any(axis=2)
+    beats = (losses[:, None, :] <= losses[None, :, :]).all(axis=2) & (losses[:, None, :] < losses[None, :, :]).any(
+        axis=2
+    )
     unbeaten = ~beats.any(axis=0)
     assert {tuple(row) for row in losses[kept]} == {tuple(row) for row in losses[unbeaten]}
     assert kept.sum() == len({tuple(row) for row in losses[kept]})

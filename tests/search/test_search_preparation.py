@@ -61,7 +61,9 @@ def test_bounds_hold_and_are_tight_for_strangers(make_plan, gpt_7b, small_predic
 
 
 def test_an_accelerator_is_predicted_at_its_own_family(make_plan, gpt_7b, small_predictor) -> None:  # type: ignore[no-untyped-def]
-    space = build_space(make_plan({**gpt_7b, "tp": 2, "pp": 2, "micro_batch_size": 1}), vary={"accelerator": ("A100-80GB", "H100-80GB")})
+    space = build_space(
+        make_plan({**gpt_7b, "tp": 2, "pp": 2, "micro_batch_size": 1}), vary={"accelerator": ("A100-80GB", "H100-80GB")}
+    )
     codes = join(list(candidate_blocks(space)))
     frame = candidate_frame(space, codes)
     seconds = pd.Series(HybridStepTime(small_predictor.step_time, CandidatePreparer(space)).predict(frame).step_time_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,7 +75,9 @@ def test_layouts_are_completed_to_all_their_settings(small_space) -> None:  # ty
 @pytest.mark.parametrize(
     ("num_layers", "there", "not_there"),
     [
-        pytest.param(61, {(16, 1), (2, 1), (4, 1)}, {(16, 4), (4, 4), (2, 3), (32, 1)}, id="DeepSeek-V3: 3 of 64 missing"),
+        pytest.param(
+            61, {(16, 1), (2, 1), (4, 1)}, {(16, 4), (4, 4), (2, 3), (32, 1)}, id="DeepSeek-V3: 3 of 64 missing"
+        ),
         pytest.param(126, {(16, 8), (16, 4), (2, 21)}, {(8, 6), (4, 5)}, id="Llama 3 405B: 126 + 2 in 16 x 8 chunks"),
         pytest.param(32, {(4, 8), (4, 2), (8, 4)}, {(4, 3), (4, 16), (8, 8)}, id="even"),
     ],
@@ -92,7 +95,9 @@ def test_uneven_splits_are_those_frameworks_take(make_plan, small_plan, num_laye
 def test_plans_keep_what_they_fix(make_plan, small_plan) -> None:  # type: ignore[no-untyped-def]
     space = build_space(make_plan({**small_plan, "tp": 4, "recompute": "selective", "micro_batch_size": 2}))
     frame = candidate_frame(space, all_codes(space))
-    assert set(frame["tp"]) == {4} and set(frame["recompute"]) == {"selective"} and set(frame["micro_batch_size"]) == {2}
+    assert (
+        set(frame["tp"]) == {4} and set(frame["recompute"]) == {"selective"} and set(frame["micro_batch_size"]) == {2}
+    )
     assert "tp" not in space.open_columns and "pp" in space.open_columns
 
 
@@ -183,3 +188,9 @@ def test_divisors() -> None:
     assert divisors(12) == (1, 2, 3, 4, 6, 12)
     assert divisors(1) == (1,)
     assert divisors(49) == (1, 7, 49)
+
+
+def test_the_manual_lists_every_rule() -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "search.md").read_text(encoding="utf-8")
+    for rule in RULES:
+        assert f"| `{rule.name}` | `{rule.requires}` | {'habit' if rule.is_habit else 'rule'} |" in manual

@@ -13,7 +13,6 @@ from surrogate.search.enumeration import count_candidates
 from surrogate.search.exhaustive import enumerate_best
 from surrogate.search.figures import study_figures
 from surrogate.search.objectives import Goal, Objective
-from surrogate.search.preparation import candidate_frame
 from surrogate.search.sampler import Algorithm
 from surrogate.search.space import build_space
 from surrogate.search.storage import open_storage

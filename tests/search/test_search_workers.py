@@ -106,7 +106,9 @@ def _wait_for(worker: subprocess.Popen[str], word: str) -> None:
 
 @pytest.mark.slow
 @needs_server
-def test_workers_share_a_study_and_a_killed_one_loses_its_open_batch(database: str, make_evaluator, small_space) -> None:  # type: ignore[no-untyped-def]
+def test_workers_share_a_study_and_a_killed_one_loses_its_open_batch(
+    database: str, make_evaluator, small_space
+) -> None:  # type: ignore[no-untyped-def]
     doomed = _worker(database, trials=1000, seed=0)
     _wait_for(doomed, "told")
     other = _worker(database, trials=20, seed=0)
