@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, Self
 
-import numpy as np
 import pandas as pd
 
 from surrogate.analytic.workload import IntArray
-from surrogate.evaluation.baselines import (
-    ConstantMfu,
-    NearestOwnMfu,
-    StepTimeMethod,
-    point_frame,
-)
+from surrogate.evaluation.analytic_baseline import CalibratedAnalytic, TextbookAnalytic
+from surrogate.evaluation.baselines import ConstantMfu, NearestOwnMfu, StepTimeMethod
 from surrogate.evaluation.tree_baselines import TreesOnKnobs
 
 if TYPE_CHECKING:
-    from surrogate.estimators import AnalyticModel, HybridPredictor
+    from surrogate.estimators import HybridPredictor
 
 HYBRID: Final = "hybrid"
 MethodFactory = Callable[[int], StepTimeMethod]
@@ -56,22 +51,6 @@ class Hybrid:
         return self.predictor.predict_frame(runs)
 
 
-class Analytic:
-    """The analytic model alone."""
-
-    def __init__(self, model: AnalyticModel) -> None:
-        self.model = model
-
-    def fit(self, runs: pd.DataFrame) -> Self:
-        """Calibrate the coefficients on measured runs."""
-        self.model.fit(runs)
-        return self
-
-    def predict_frame(self, runs: pd.DataFrame) -> pd.DataFrame:
-        """Return step times."""
-        return point_frame(runs, np.asarray(self.model.predict(runs)))
-
-
 def hybrid(random_state: int) -> Hybrid:
     """Return the product's predictor, unfitted, on one thread."""
     from surrogate.estimators import HybridPredictor
@@ -79,24 +58,10 @@ def hybrid(random_state: int) -> Hybrid:
     return Hybrid(HybridPredictor(random_state=random_state, num_threads=1))
 
 
-def calibrated(random_state: int) -> Analytic:  # noqa: ARG001
-    """Return the analytic model with its coefficients calibrated on the population."""
-    from surrogate.estimators import AnalyticModel
-
-    return Analytic(AnalyticModel())
-
-
-def textbook(random_state: int) -> Analytic:  # noqa: ARG001
-    """Return the analytic model at textbook coefficients."""
-    from surrogate.estimators import AnalyticModel
-
-    return Analytic(AnalyticModel(calibrate=False))
-
-
 METHODS: Final[Mapping[str, MethodFactory]] = {
     HYBRID: hybrid,
-    "analytic, calibrated": calibrated,
-    "analytic, textbook": textbook,
+    "analytic, calibrated": lambda _: CalibratedAnalytic(),
+    "analytic, textbook": lambda _: TextbookAnalytic(),
     "XGBoost on time/roofline": lambda seed: TreesOnKnobs(over_roofline=True, random_state=seed),
     "XGBoost on raw knobs": lambda seed: TreesOnKnobs(over_roofline=False, random_state=seed),
     "nearest own run's MFU": lambda _: NearestOwnMfu(),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from surrogate.analytic.coefficients import LOG_SD, LOG_TEXTBOOK
+from surrogate.evaluation.analytic_baseline import CalibratedAnalytic, TextbookAnalytic
 from surrogate.evaluation.baselines import ConstantMfu, NearestOwnMfu, roofline_step_time_s
 from surrogate.evaluation.choice import choose_informative, nearest_rows
 from surrogate.evaluation.tree_baselines import TreesOnKnobs
@@ -40,6 +42,21 @@ def test_a_sister_release_lends_only_where_there_is_no_own_run(runs):
     informed = model.condition(new.iloc[:1])
     lent = roofline_step_time_s(new) / new["mfu_computed"].iloc[0]
     np.testing.assert_allclose(informed.predict_frame(new)["step_time_s"], lent)
+
+
+def test_calibration_brings_the_textbook_nearer_and_repeats_itself(runs):
+    measured = runs["measured_step_time_s"]
+    errors = [
+        np.abs(np.log(method.fit(runs).predict_frame(runs)["step_time_s"] / measured)).mean()
+        for method in (TextbookAnalytic(), CalibratedAnalytic(), CalibratedAnalytic())
+    ]
+    assert errors[1] == errors[2] < 0.8 * errors[0]
+
+
+def test_coefficients_stay_near_the_textbook_whatever_the_runs_say(runs):
+    absurd = runs.assign(measured_step_time_s=runs["measured_step_time_s"] * 1e4)
+    shift = CalibratedAnalytic().fit(absurd).log_coefficients_ - LOG_TEXTBOOK
+    assert np.abs(shift / LOG_SD).max() <= 3.0 + 1e-9
 
 
 @pytest.mark.parametrize("over_roofline", [False, True])
