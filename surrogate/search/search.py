@@ -125,6 +125,12 @@ class SearchResult:
         columns = {name: pd.Series(map(_text, self.best[name]), index=self.best.index, dtype="str") for name in texts}
         return self.best.assign(**columns)
 
+    def figures(self) -> dict[str, str]:
+        """Return pages about the study by file name: history, importance and front; none without a study."""
+        from surrogate.search.figures import study_figures
+
+        return {} if self.study is None else study_figures(self.study)
+
     def to_dict(self) -> dict[str, object]:
         """Return what `search --json` prints: plain values, None for what is not known."""
         answer: dict[str, object] = {

@@ -45,7 +45,7 @@ def found(small_predictor):  # type: ignore[no-untyped-def]
 
 def test_the_best_come_first_and_fit(found) -> None:  # type: ignore[no-untyped-def]
     best = found.best
-    assert len(best) == 4 and found.exhaustive
+    assert len(best) == 4 and found.exhaustive and found.figures() == {}
     assert best["tokens_per_s_per_gpu"].is_monotonic_decreasing
     assert (best["oom_probability"] <= RISK).all() and best["feasible"].all()
     for row in found.plans.to_dict("records"):
@@ -97,6 +97,7 @@ def test_a_study_is_used_when_asked(make_plan, small_plan, small_predictor) -> N
     )
     assert not result.exhaustive and result.study is not None
     assert len(result.study.trials) == 12 and set(seen) == {"trials"}
+    assert set(result.figures()) == {"history.html", "importance.html"}
 
 
 def test_a_stored_study_is_told_about_an_enumeration(make_plan, small_plan, small_predictor, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

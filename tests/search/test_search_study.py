@@ -161,3 +161,13 @@ def test_a_file_that_is_no_journal_is_named(tmp_path: Path) -> None:
 def test_budgets_are_positive() -> None:
     with pytest.raises(InputError, match="--trials"):
         StudyOptions(trials=0)
+
+
+def test_a_plan_without_open_layouts_is_one_trial(make_evaluator, make_plan, small_plan) -> None:  # type: ignore[no-untyped-def]
+    closed = {**small_plan, "tp": 2, "pp": 2, "vp": 1, "ep": 1, "micro_batch_size": 1}
+    evaluator = make_evaluator(build_space(make_plan(closed)))
+    study = LayoutStudy(evaluator, StudyOptions(trials=50))
+    study.run()
+    outcome, reference = study.outcome(top=1), enumerate_best(evaluator, top=1)
+    assert study.tried == 1 and outcome.best is not None and reference.best is not None
+    assert outcome.best.losses[0, 0] == pytest.approx(reference.best.losses[0, 0])
