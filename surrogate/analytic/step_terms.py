@@ -7,6 +7,7 @@ micro-batch, one forward pass and one average layer on one GPU; `step_time` puts
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,10 @@ _LOGIT_BYTES = 12.0
 """Bytes per logit: written in 16 bits, read and written in fp32, read for the gradient."""
 _CAST_BYTES = 1.5
 """Bytes per element of a cast to 8 bits beyond those of the product: half of 2 read, 1 written."""
+
+
+Terms = dict[str, Any]
+"""Arrays of shape (n,) by field of `StepTerms`: floats, flags and codes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -171,7 +176,7 @@ def step_terms(w: Workload, software: SoftwareTraits) -> StepTerms:
     )
 
 
-def _compute_terms(w: Workload) -> dict[str, FloatArray]:
+def _compute_terms(w: Workload) -> Terms:
     n = tokens_per_micro_batch(w)
     flops = layer_flops_per_token(w)
     moe = 1.0 - w.num_dense_layers / w.num_layers
@@ -190,31 +195,40 @@ def _compute_terms(w: Workload) -> dict[str, FloatArray]:
     low = w.peak_flops_per_s > 1.01 * w.peak_16bit_flops_per_s
     cast = n * (3.0 * w.hidden_size + mlp_width / w.tp) + 0.5 * weights
     head_width = np.where(w.is_mla, w.qk_nope_head_dim + w.qk_rope_head_dim, w.head_dim)
-    routed_tokens = n * w.moe_top_k / np.where(w.num_experts > 0.0, w.tp, 1.0)
-    local_experts = np.maximum(w.num_experts / w.ep, 1.0)
-    expert_weights = ELEMENT_BYTES * matrices * w.hidden_size * w.moe_ffn_hidden_size / w.expert_tp
-    expert_operands = ELEMENT_BYTES * routed_tokens * (w.hidden_size + w.moe_ffn_hidden_size) * matrices
     return {
         "matmul_s": dense * per_gpu / w.peak_flops_per_s,
         "num_matmuls": 2.0 + (1.0 - moe) * matrices + moe * (1.0 + matrices * (w.num_shared_experts > 0.0)),
         "s_per_gflop": GIGA / w.peak_flops_per_s,
         "matmul_traffic_s": (weights + ELEMENT_BYTES * n * operands) / w.hbm_bytes_per_s,
-        "experts_s": moe * flops.routed_experts * per_gpu / w.peak_flops_per_s,
-        "expert_traffic_s": moe * (expert_weights * local_experts + expert_operands) / w.hbm_bytes_per_s,
-        "num_expert_matmuls": moe * local_experts * matrices,
+        **_expert_terms(w, flops, n),
         "attention_s": core * per_gpu / w.peak_16bit_flops_per_s,
         "log_head_width": np.log(np.clip(head_width, 32.0, 256.0) / 128.0),
         "score_s": scores / w.hbm_bytes_per_s,
         "norm_s": n * _NORM_BYTES * w.hidden_size / shards / w.hbm_bytes_per_s,
         "activation_s": n * (elementwise.activation + elementwise.rotary) / w.hbm_bytes_per_s,
         "cast_s": np.where(low, _CAST_BYTES * cast, 0.0) / w.hbm_bytes_per_s,
-        "routing_s": moe * 4.0 * ELEMENT_BYTES * routed_tokens * w.hidden_size / w.hbm_bytes_per_s,
         "head_s": 2.0 * n * w.hidden_size * w.vocab_size / w.tp / w.peak_16bit_flops_per_s,
         "logits_s": _LOGIT_BYTES * n * w.vocab_size / w.tp / w.hbm_bytes_per_s,
         "tokens": n,
+        "roofline_s": _roofline_s(w, flops, n),
+    }
+
+
+def _expert_terms(w: Workload, flops: LayerFlops, n: FloatArray) -> Terms:
+    """Routed experts of an average layer, for n tokens of a micro-batch."""
+    moe = 1.0 - w.num_dense_layers / w.num_layers
+    matrices = np.where(w.gated_mlp, 3.0, 2.0)
+    routed_tokens = n * w.moe_top_k / np.where(w.num_experts > 0.0, w.tp, 1.0)
+    local_experts = np.maximum(w.num_experts / w.ep, 1.0)
+    weights = ELEMENT_BYTES * matrices * w.hidden_size * w.moe_ffn_hidden_size / w.expert_tp
+    operands = ELEMENT_BYTES * routed_tokens * (w.hidden_size + w.moe_ffn_hidden_size) * matrices
+    return {
+        "experts_s": moe * flops.routed_experts * (n / w.tp) / w.peak_flops_per_s,
+        "expert_traffic_s": moe * (weights * local_experts + operands) / w.hbm_bytes_per_s,
+        "num_expert_matmuls": moe * local_experts * matrices,
+        "routing_s": moe * 4.0 * ELEMENT_BYTES * routed_tokens * w.hidden_size / w.hbm_bytes_per_s,
         "tokens_per_expert": _tokens_per_expert(w, n),
         "moe_share": moe,
-        "roofline_s": _roofline_s(w, flops, n),
     }
 
 
@@ -237,7 +251,7 @@ def _roofline_s(w: Workload, flops: LayerFlops, n: FloatArray) -> FloatArray:
     return 3.0 * num_microbatches(w) * n * (low + full) / (w.tp * w.pp)
 
 
-def _host_terms(w: Workload, software: SoftwareTraits) -> dict[str, FloatArray]:
+def _host_terms(w: Workload, software: SoftwareTraits) -> Terms:
     program = np.where(software.whole_program, 0.1, np.where(software.compiled, 0.5, 1.0))
     return {"launch_share": (1.0 - 0.8 * w.cuda_graphs) * program}
 
@@ -246,9 +260,7 @@ def _wire_s(traffic: AxisTraffic, bytes_per_s: FloatArray) -> FloatArray:
     return (traffic.intra_bytes + traffic.inter_bytes) / bytes_per_s
 
 
-def _layer_communication_terms(
-    w: Workload, groups: ParallelGroups, traffic: MicroBatchTraffic
-) -> dict[str, FloatArray | BoolArray]:
+def _layer_communication_terms(w: Workload, groups: ParallelGroups, traffic: MicroBatchTraffic) -> Terms:
     """Turn traffic of the largest stage, forward and backward, into one pass of an average layer."""
     layers = largest_stage_layers(w).total
     passes = 2.0 + recomputed_layer_fraction(w) * (w.recompute == Recompute.FULL)
@@ -276,7 +288,7 @@ def _limited_routing(w: Workload, groups: ParallelGroups) -> FloatArray:
 
 def _step_communication_terms(
     w: Workload, groups: ParallelGroups, traffic: StepTraffic, software: SoftwareTraits
-) -> dict[str, FloatArray | BoolArray]:
+) -> Terms:
     plain = w.zero_stage < 3
     ring = _wire_s(traffic.data, groups.data.ring_bytes_per_s)
     ring = ring + _wire_s(traffic.expert_data, groups.expert_data.ring_bytes_per_s)
@@ -294,7 +306,7 @@ def _step_communication_terms(
     }
 
 
-def _state_terms(w: Workload, groups: ParallelGroups, per_gpu: ParametersPerGpu) -> dict[str, FloatArray]:
+def _state_terms(w: Workload, groups: ParallelGroups, per_gpu: ParametersPerGpu) -> Terms:
     moved = optimizer_bytes(w, groups=groups, per_gpu=per_gpu)
     to_host = moved * (w.offload == Offload.OPTIMIZER)
     weights = ELEMENT_BYTES * (per_gpu.middle.dense + per_gpu.middle.expert)
@@ -309,7 +321,7 @@ def _state_terms(w: Workload, groups: ParallelGroups, per_gpu: ParametersPerGpu)
     }
 
 
-def _settings(w: Workload, software: SoftwareTraits) -> dict[str, FloatArray | BoolArray | IntArray]:
+def _settings(w: Workload, software: SoftwareTraits) -> Terms:
     layers = w.num_layers / w.pp
     share = recomputed_layer_fraction(w)
     largest = np.ceil(w.num_layers / (w.pp * w.vp)) * w.vp

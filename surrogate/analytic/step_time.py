@@ -130,7 +130,7 @@ def step_time(terms: StepTerms, log_coefficients: FloatArray) -> StepTimeBreakdo
         "offload_s": offload,
         "fixed_s": c.fixed_s * np.ones(len(terms)),
     }
-    together: FloatArray = sum(parts.values())
+    together = sum(parts.values(), start=np.zeros(len(terms)))
     return StepTimeBreakdown(**parts, straggler_s=together * c.stragglers * terms.log2_nodes)
 
 

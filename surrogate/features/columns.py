@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -26,9 +28,9 @@ def texts(runs: pd.DataFrame, column: str) -> pd.Categorical:
     return pd.Categorical(values.where(values.notna(), ""))
 
 
-def lookup(values: pd.Categorical, function: object, dtype: type = float) -> NDArray[np.generic]:
+def lookup(values: pd.Categorical, function: Callable[[str], object], dtype: type = float) -> NDArray[np.generic]:
     """Return `function` of each text of shape (n,), called once for each distinct one."""
-    table = np.array([function(str(text)) for text in values.categories], dtype=dtype)  # type: ignore[operator]
+    table: NDArray[np.generic] = np.array([function(str(text)) for text in values.categories], dtype=dtype)
     return table[values.codes] if len(table) else np.zeros(0, dtype=dtype)
 
 

@@ -6,9 +6,11 @@ The rules follow what frameworks did by default when they did not print the sett
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from surrogate.analytic.workload import BoolArray, FloatArray
 from surrogate.features.columns import numbers
@@ -27,7 +29,7 @@ class Imputer:
     runs: pd.DataFrame
     missing: dict[str, BoolArray] = field(default_factory=dict)
 
-    def fill(self, column: str, default: FloatArray | float) -> FloatArray:
+    def fill(self, column: str, default: NDArray[np.floating[Any]] | float) -> FloatArray:
         """Return a numeric or boolean column with its missing cells taken from `default`, shape (n,)."""
         values = numbers(self.runs, column)
         absent = np.isnan(values)

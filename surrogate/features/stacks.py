@@ -70,7 +70,7 @@ def stack_traits(runs: pd.DataFrame) -> StackTraits:
     framework = texts(runs, "framework")
     by_rule = np.asarray(lookup(framework, stack_of, object), dtype=object)
     named = np.asarray(given, dtype=object)
-    stack = pd.Categorical(np.where(named == "", by_rule, named))
+    stack: pd.Categorical = pd.Categorical(np.where(named == "", by_rule, named).astype(object))
 
     def rows(*names: str) -> BoolArray:
         return np.asarray(lookup(stack, lambda text: text in names, bool), dtype=np.bool_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -128,7 +129,8 @@ _HARDWARE_FIELDS = (
     "precision",
 )
 
-Arrays = dict[str, FloatArray]
+Arrays = dict[str, Any]
+"""Arrays of shape (n,) by field of `Workload`: floats, flags and codes."""
 
 
 def _architecture(runs: pd.DataFrame, imputer: Imputer) -> Arrays:
@@ -173,7 +175,8 @@ def _rough_params(model: Arrays) -> FloatArray:
     moe_layers = model["num_layers"] - model["num_dense_layers"]
     dense = model["num_dense_layers"] * 3.0 * model["ffn_hidden_size"]
     experts = moe_layers * model["num_experts"] * 3.0 * model["moe_ffn_hidden_size"]
-    return model["hidden_size"] * (model["num_layers"] * attention + dense + experts)
+    params: FloatArray = model["hidden_size"] * (model["num_layers"] * attention + dense + experts)
+    return params
 
 
 def _layout(runs: pd.DataFrame, imputer: Imputer, stack: StackTraits, hardware: Hardware, model: Arrays) -> Arrays:
@@ -211,7 +214,7 @@ def _layout(runs: pd.DataFrame, imputer: Imputer, stack: StackTraits, hardware: 
         "schedule": _schedule(runs, pp, vp),
         "micro_batch_size": micro_batch,
         "global_batch_size": numbers(runs, "global_batch_size"),
-    }  # type: ignore[dict-item]
+    }
 
 
 def _schedule(runs: pd.DataFrame, pp: FloatArray, vp: FloatArray) -> IntArray:
@@ -251,7 +254,7 @@ def _recompute(runs: pd.DataFrame, imputer: Imputer, stack: StackTraits, stage_l
         "recompute_mlp": names("mlp") & ~names(":"),
         "recompute_norm": names("norm") & ~names(":"),
         "recompute_moe": names("moe") & ~names("moe_act", ":"),
-    }  # type: ignore[dict-item]
+    }
 
 
 def _training(runs: pd.DataFrame, imputer: Imputer, stack: StackTraits, hardware: Hardware, layout: Arrays) -> Arrays:
@@ -286,7 +289,7 @@ def _training(runs: pd.DataFrame, imputer: Imputer, stack: StackTraits, hardware
         ),
         "offload": np.asarray(lookup(offload, lambda text: int(_OFFLOADS.get(text, 0)), int), dtype=np.int64),
         "offload_fraction": np.where(np.isnan(offloaded), 1.0, np.minimum(offloaded / layers, 1.0)),
-    }  # type: ignore[dict-item]
+    }
 
 
 def _grad_bytes(reduce_type: pd.Categorical, stack: StackTraits) -> FloatArray:
