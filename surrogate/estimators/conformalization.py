@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from surrogate.analytic.workload import FloatArray
 from surrogate.estimators.intervals import ConformalIntervals, ConformalScores, with_floor
-from surrogate.estimators.site_effects import SiteData, SiteEffects
+from surrogate.estimators.site_data import SiteData
+from surrogate.estimators.site_effects import SiteEffects
 from surrogate.features.levels import SiteLevels
 
 _FOLDS = 4
@@ -32,7 +33,8 @@ class ResidualSpread:
         """Return the spread of the hybrid: the effects' where the gate is shut, the trees' where it is open."""
         family = pd.Series(levels.publisher_family).map(self.by_family).fillna(self.overall).to_numpy(np.float64)
         own = np.minimum(family, np.maximum(log_sd, family * 0.5))
-        return np.hypot((1.0 - gate) * log_sd, gate * own)
+        spread: FloatArray = np.hypot((1.0 - gate) * log_sd, gate * own)
+        return spread
 
 
 def residual_spread(corrected: FloatArray, families: NDArray[np.object_]) -> ResidualSpread:

@@ -28,7 +28,8 @@ from surrogate.estimators.domain import domain_reasons
 from surrogate.estimators.evidence import Evidence, measured_evidence, nearest_evidence
 from surrogate.estimators.intervals import with_floor
 from surrogate.estimators.residual_model import ResidualModel
-from surrogate.estimators.site_effects import SiteData, SiteEffects
+from surrogate.estimators.site_data import SiteData
+from surrogate.estimators.site_effects import SiteEffects
 from surrogate.estimators.training_rows import TARGET, diverse_rows, left_over, measured_seconds, noise_sd
 from surrogate.features.columns import texts
 from surrogate.features.knobs import knob_matrix
@@ -326,7 +327,7 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 def category_codes(values: pd.Categorical, known: list[str]) -> FloatArray:
     """Return the position of each text among the known ones, -1 for others, shape (n,)."""
     positions = {name: float(position) for position, name in enumerate(known)}
-    table = np.array([positions.get(str(text), -1.0) for text in values.categories])
+    table: FloatArray = np.array([positions.get(str(text), -1.0) for text in values.categories])
     return table[values.codes]
 
 

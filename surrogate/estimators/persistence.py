@@ -22,7 +22,8 @@ from surrogate.estimators.conformalization import ResidualSpread
 from surrogate.estimators.evidence import Evidence
 from surrogate.estimators.intervals import ConformalIntervals, ConformalScores
 from surrogate.estimators.residual_model import ResidualModel
-from surrogate.estimators.site_effects import EffectScales, SharedPoints, SiteEffects
+from surrogate.estimators.site_data import EffectScales, SharedPoints
+from surrogate.estimators.site_effects import SiteEffects
 from surrogate.features.levels import SiteLevels
 from surrogate.features.ratios import FEATURES
 from surrogate.files import write_bytes_atomically

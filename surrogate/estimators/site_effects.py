@@ -20,8 +20,8 @@ habits, a user's own five runs, or one anchor.
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, field, fields
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -32,11 +32,12 @@ from surrogate.analytic.coefficients import LOG_SD, LOG_TEXTBOOK
 from surrogate.analytic.step_terms import StepTerms
 from surrogate.analytic.step_time import log_step_time, log_step_time_jacobian
 from surrogate.analytic.workload import FloatArray
+from surrogate.estimators.site_data import EffectScales, SharedPoints, SiteData, concatenated
 from surrogate.features.levels import UNKNOWN, SiteLevels
 
+Float = TypeVar("Float", np.float32, np.float64)
+
 LEVELS: Final = ("stack", "accelerator_family", "publisher_family", "release")
-_LARGEST_SHIFT = 3.0
-"""Linearisation points stay within three prior standard deviations."""
 _DAMPING = 0.6
 """Share of each Gauss-Newton step that is taken."""
 _SLOPE_STEP = 0.1
@@ -48,80 +49,6 @@ _DIRECTIONS = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EffectScales:
-    """How far coefficients (relative to their own prior) and offsets (log time) vary at each level.
-
-    Set by hand at round values: neither marginal likelihood nor leave-one-family-out search improved on them beyond
-    the noise of 35 families (experiments/ablation).
-    """
-
-    coefficients: dict[str, float] = field(
-        default_factory=lambda: {
-            "global": 1.0,
-            "stack": 0.5,
-            "accelerator_family": 0.35,
-            "publisher_family": 0.25,
-            "release": 0.25,
-        }
-    )
-    offsets: dict[str, float] = field(
-        default_factory=lambda: {
-            "global": 0.10,
-            "stack": 0.05,
-            "accelerator_family": 0.09,
-            "publisher_family": 0.045,
-            "release": 0.045,
-        }
-    )
-    smooth: float = 0.18
-    smooth_length: float = 5.0
-    site_smooth: float = 0.15
-    site_smooth_length: float = 2.0
-    stack_memory_years: float = 3.0
-    noise_factor: float = 0.7
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SiteData:
-    """Measured rows as the model sees them."""
-
-    terms: StepTerms
-    levels: SiteLevels
-    knobs: FloatArray
-    """Shape (n, d)."""
-    log_time: FloatArray
-    noise_sd: FloatArray
-    """Standard deviation of log time between repeats, shape (n,)."""
-
-    def __len__(self) -> int:
-        return len(self.log_time)
-
-    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> SiteData:
-        """Return the selected rows."""
-        return SiteData(
-            terms=self.terms.take(rows),
-            levels=self.levels.take(rows),
-            knobs=self.knobs[rows],
-            log_time=self.log_time[rows],
-            noise_sd=self.noise_sd[rows],
-        )
-
-    def joined(self, other: SiteData) -> SiteData:
-        """Return the rows of both."""
-        return SiteData(
-            terms=StepTerms(**_concatenated(self.terms, other.terms)),
-            levels=SiteLevels(**_concatenated(self.levels, other.levels)),
-            knobs=np.concatenate([self.knobs, other.knobs]),
-            log_time=np.concatenate([self.log_time, other.log_time]),
-            noise_sd=np.concatenate([self.noise_sd, other.noise_sd]),
-        )
-
-
-def _concatenated(one: StepTerms | SiteLevels, other: StepTerms | SiteLevels) -> dict[str, Any]:
-    return {f.name: np.concatenate([getattr(one, f.name), getattr(other, f.name)]) for f in fields(one)}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SiteEstimate:
     """What the model believes about n configurations before the residual."""
 
@@ -130,43 +57,6 @@ class SiteEstimate:
     """Standard deviation of log time from coefficients, offsets and distance, shape (n,)."""
     similarity: FloatArray
     """Kernel similarity to the nearest measured row, in [0, 1]."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SharedPoints:
-    """Linearisation points: a population vector with shifts by stack and accelerator family, each of shape (k,)."""
-
-    population: FloatArray
-    by_stack: dict[str, FloatArray]
-    by_family: dict[str, FloatArray]
-
-    @classmethod
-    def textbook(cls) -> SharedPoints:
-        """Return the prior means, without shifts."""
-        return cls(population=LOG_TEXTBOOK.copy(), by_stack={}, by_family={})
-
-    def towards(self, target: SharedPoints, share: float) -> SharedPoints:
-        """Return the points moved by `share` of the way to `target`."""
-        nothing = np.zeros_like(self.population)
-
-        def mix(now: dict[str, FloatArray], then: dict[str, FloatArray]) -> dict[str, FloatArray]:
-            return {name: (1.0 - share) * now.get(name, nothing) + share * value for name, value in then.items()}
-
-        return SharedPoints(
-            population=(1.0 - share) * self.population + share * target.population,
-            by_stack=mix(self.by_stack, target.by_stack),
-            by_family=mix(self.by_family, target.by_family),
-        )
-
-    def at(self, levels: SiteLevels) -> FloatArray:
-        """Return one point per row, within `_LARGEST_SHIFT` prior standard deviations, shape (m, k)."""
-        points = np.tile(self.population, (len(levels), 1))
-        for names, table in ((levels.stack, self.by_stack), (levels.accelerator_family, self.by_family)):
-            codes, distinct = pd.factorize(names)
-            shifts = np.array([table.get(str(name), np.zeros_like(self.population)) for name in distinct])
-            points += shifts[codes]
-        reach = _LARGEST_SHIFT * LOG_SD
-        return LOG_TEXTBOOK + np.clip(points - LOG_TEXTBOOK, -reach, reach)
 
 
 class SmoothCorrection(NamedTuple):
@@ -189,6 +79,15 @@ class SiteEffects:
     relinearisations : int
         Gauss-Newton steps after the first.
     """
+
+    points_: SharedPoints
+    levels_: SiteLevels
+    knobs_: FloatArray
+    jacobian_: FloatArray
+    residual_: FloatArray
+    noise_sd_: FloatArray
+    covariance_factor_: tuple[FloatArray, bool]
+    alpha_: FloatArray
 
     def __init__(self, scales: EffectScales | None = None, relinearisations: int = 4) -> None:
         self.scales = scales or EffectScales()
@@ -225,7 +124,7 @@ class SiteEffects:
         surprise = np.abs(more.log_time - believed.log_time) / believed.log_sd
         added._linearise(more)
         added.noise_sd_ = more.noise_sd * outlier_factor(surprise)
-        added.levels_ = SiteLevels(**_concatenated(self.levels_, more.levels))
+        added.levels_ = SiteLevels(**concatenated(self.levels_, more.levels))
         for name in ("knobs_", "jacobian_", "residual_", "noise_sd_"):
             setattr(added, name, np.concatenate([getattr(self, name), getattr(added, name)]))
         added.condition()
@@ -305,7 +204,8 @@ class SiteEffects:
         if level != "stack":
             return same.astype(np.float64)
         age = np.abs(one.year[:, None] - other.year[None, :])
-        return same * np.exp(-age / self.scales.stack_memory_years)
+        weight: FloatArray = same * np.exp(-age / self.scales.stack_memory_years)
+        return weight
 
     def _shared_means(self) -> SharedPoints:
         """Return the posterior means at the levels that linearisation points follow."""
@@ -359,11 +259,11 @@ class SiteEffects:
         for family in set(levels.publisher_family) - {UNKNOWN}:
             known = self.levels_.publisher_family == family
             if known.any():
-                rows = np.flatnonzero(levels.publisher_family == family)
-                kernel = squared_distances(knobs[rows], self.knobs_[known])
-                kernel = np.exp(kernel * (-0.5 / s.site_smooth_length**2))
-                correction[rows] += s.site_smooth**2 * (kernel @ self.alpha_[known])
-                local[rows] = kernel.max(axis=1)
+                own = np.flatnonzero(levels.publisher_family == family)
+                near = squared_distances(knobs[own], self.knobs_[known])
+                near = np.exp(near * (-0.5 / s.site_smooth_length**2))
+                correction[own] += s.site_smooth**2 * (near @ self.alpha_[known])
+                local[own] = near.max(axis=1)
         return SmoothCorrection(correction, similarity, local)
 
     def predict(
@@ -415,7 +315,7 @@ class SiteEffects:
             LOG_SD**2 * sum(s.coefficients[level] ** 2 for level in all_levels),
             sum(s.offsets[level] ** 2 for level in all_levels),
         )
-        explained = cross @ cho_solve(self.covariance_factor_, cross.T, check_finite=False)
+        explained: FloatArray = cross @ cho_solve(self.covariance_factor_, cross.T, check_finite=False)
         return np.diag(prior) - explained
 
     def _variance(self, terms: StepTerms, site: SiteLevels, coefficients: FloatArray, base: FloatArray) -> FloatArray:
@@ -455,10 +355,11 @@ def outlier_factor(surprise: FloatArray) -> FloatArray:
     return np.maximum(surprise / 2.0, 1.0) ** 2
 
 
-def squared_distances(one: FloatArray, other: FloatArray) -> FloatArray:
+def squared_distances(one: NDArray[Float], other: NDArray[Float]) -> NDArray[Float]:
     """Return squared Euclidean distances between rows, shape (n, m)."""
-    total = one @ other.T
+    total: NDArray[Float] = one @ other.T
     total *= -2
     total += (one**2).sum(axis=1)[:, None]
     total += (other**2).sum(axis=1)[None, :]
-    return np.maximum(total, 0, out=total)
+    nearest: NDArray[Float] = np.maximum(total, 0, out=total)
+    return nearest

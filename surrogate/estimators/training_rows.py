@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from surrogate.analytic.workload import BoolArray, FloatArray
 from surrogate.errors import InputError
-from surrogate.estimators.site_effects import SiteData, SiteEffects
+from surrogate.estimators.site_data import SiteData
+from surrogate.estimators.site_effects import SiteEffects
 from surrogate.features.columns import lookup, numbers, texts
 
 TARGET: Final = "measured_step_time_s"

@@ -11,7 +11,8 @@ import pytest
 from surrogate.derive import load_runs
 from surrogate.estimators import HybridPredictor
 from surrogate.estimators.hybrid import PreparedTable, prepare_table, site_data
-from surrogate.estimators.site_effects import SiteData, SiteEffects
+from surrogate.estimators.site_data import SiteData
+from surrogate.estimators.site_effects import SiteEffects
 from surrogate.estimators.training_rows import noise_sd
 
 RUNS = Path(__file__).parents[2] / "data" / "runs.parquet"

@@ -24,7 +24,8 @@ from surrogate.estimators.intervals import (
     ConformalScores,
     with_floor,
 )
-from surrogate.estimators.site_effects import SiteData, SiteEffects
+from surrogate.estimators.site_data import SiteData
+from surrogate.estimators.site_effects import SiteEffects
 
 
 def scores_of(values: list[float], families: list[str] | None = None) -> ConformalScores:
