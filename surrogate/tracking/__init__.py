@@ -2,6 +2,7 @@
 
 from surrogate.tracking.ledger import TrackRecord, match_runs, record_predictions, track_record
 from surrogate.tracking.logged_run import LoggedRun, log_evaluation, log_training
+from surrogate.tracking.logged_study import log_study
 from surrogate.tracking.store import Store, TrackingError, locate_store, opened
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "TrackingError",
     "locate_store",
     "log_evaluation",
+    "log_study",
     "log_training",
     "match_runs",
     "opened",

@@ -29,7 +29,7 @@ class ServedPredictor(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
         predictor = api.choose_site(self.predictor, given["site"]) if given.get("site") else self.predictor
         rows = model_input.reset_index(drop=True)
         (answer,) = predict_pieces(iter([rows]), predictor, coverage=given.get("coverage", 0.9))
-        return answer
+        return answer.astype(object).where(answer.notna(), None)  # NaN is no JSON
 
 
 mlflow.models.set_model(ServedPredictor())

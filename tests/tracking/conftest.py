@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -51,3 +52,23 @@ def plan_file(tmp_path: Path) -> Path:
     path = tmp_path / "plan.yaml"
     path.write_text(PLAN)
     return path
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An MLflow database without entries: its tables take seconds to make, so tests start from a copy."""
+    from surrogate.tracking import opened
+
+    path = tmp_path_factory.mktemp("database") / "mlflow.db"
+    with opened(f"sqlite:///{path}") as store:
+        store.client.search_experiments()
+    return path
+
+
+@pytest.fixture
+def local_store(tmp_path: Path, empty_database: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in a folder whose `mlruns/` holds an empty store."""
+    (tmp_path / "mlruns").mkdir()
+    shutil.copy(empty_database, tmp_path / "mlruns" / "mlflow.db")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
