@@ -24,8 +24,13 @@ def texts(runs: pd.DataFrame, column: str) -> pd.Categorical:
     """Return a text column as a categorical of n codes; missing text is the empty string."""
     if column not in runs.columns:
         return pd.Categorical.from_codes(np.zeros(len(runs), dtype=np.int8), categories=pd.Index([""], dtype=object))
-    values = runs[column].astype(object)
-    return pd.Categorical(values.where(values.notna(), ""))
+    codes, distinct = pd.factorize(runs[column], sort=True)
+    names = list(distinct)
+    absent = codes < 0
+    if absent.any():
+        names = names if "" in names else [*names, ""]
+        codes = np.where(absent, names.index(""), codes)
+    return pd.Categorical.from_codes(codes, categories=pd.Index(names, dtype=object))
 
 
 def lookup(values: pd.Categorical, function: Callable[[str], object], dtype: type = float) -> NDArray[np.generic]:
