@@ -327,8 +327,9 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 def category_codes(values: pd.Categorical, known: list[str]) -> FloatArray:
     """Return the position of each text among the known ones, -1 for others, shape (n,)."""
     positions = {name: float(position) for position, name in enumerate(known)}
-    table: FloatArray = np.array([positions.get(str(text), -1.0) for text in values.categories])
-    return table[values.codes]
+    table = np.array([positions.get(str(text), -1.0) for text in values.categories], dtype=np.float64)
+    codes: FloatArray = table[values.codes]
+    return codes
 
 
 def split_groups(runs: pd.DataFrame) -> NDArray[np.int64]:

@@ -32,6 +32,7 @@ from surrogate.analytic.coefficients import LOG_SD, LOG_TEXTBOOK
 from surrogate.analytic.step_terms import StepTerms
 from surrogate.analytic.step_time import log_step_time, log_step_time_jacobian
 from surrogate.analytic.workload import FloatArray
+from surrogate.estimators.kernels import similarity_blocks
 from surrogate.estimators.site_data import EffectScales, SharedPoints, SiteData, concatenated
 from surrogate.features.levels import UNKNOWN, SiteLevels
 
@@ -43,7 +44,8 @@ _DAMPING = 0.6
 _SLOPE_STEP = 0.1
 """Share of the way to a site's coefficients over which the slope of log time is taken."""
 _SMALLEST_SURPRISING_SD = 0.05
-_CHUNK_ROWS = 4096
+_BLOCK_ROWS = 4096
+"""Rows whose terms stay in a core's cache while log time is evaluated a dozen times."""
 _DIRECTIONS = 10
 """Main directions of a site's posterior that carry its variance to the step time."""
 
@@ -200,7 +202,7 @@ class SiteEffects:
         names, others = getattr(one, level), getattr(other, level)
         codes = pd.factorize(np.concatenate([[UNKNOWN], names, others]))[0]
         first, second = codes[1 : len(names) + 1, None], codes[None, len(names) + 1 :]
-        same = (first == second) & (first != codes[0])
+        same: NDArray[np.bool_] = (first == second) & (first != codes[0])
         if level != "stack":
             return same.astype(np.float64)
         age = np.abs(one.year[:, None] - other.year[None, :])
@@ -229,7 +231,8 @@ class SiteEffects:
         deviation = np.tile(scales["global"] ** 2 * weighted.sum(axis=0), (len(levels), 1))
         for level in shared_by:
             deviation += scales[level] ** 2 * (self.match(level, levels, self.levels_) @ weighted)
-        return LOG_TEXTBOOK + LOG_SD**2 * deviation
+        coefficients: FloatArray = LOG_TEXTBOOK + LOG_SD**2 * deviation
+        return coefficients
 
     def linearisation_points(self, levels: SiteLevels) -> FloatArray:
         """Return the log coefficients around which rows are linearised: population, stack and device, shape (m, k)."""
@@ -245,14 +248,9 @@ class SiteEffects:
     def smooth(self, levels: SiteLevels, knobs: FloatArray) -> SmoothCorrection:
         """Return the smooth correction of log time, with the similarity to the nearest measured rows."""
         s = self.scales
-        knobs32, known32 = knobs.astype(np.float32), self.knobs_.astype(np.float32)
         weights = (s.smooth**2 * self.alpha_).astype(np.float32)
         correction, similarity = np.empty(len(knobs)), np.empty(len(knobs))
-        for start in range(0, len(knobs), _CHUNK_ROWS):
-            rows = slice(start, start + _CHUNK_ROWS)
-            kernel = squared_distances(knobs32[rows], known32)
-            kernel *= np.float32(-0.5 / s.smooth_length**2)
-            np.exp(kernel, out=kernel)
+        for rows, kernel in similarity_blocks(knobs, self.knobs_, s.smooth_length):
             correction[rows] = kernel @ weights
             similarity[rows] = kernel.max(axis=1)
         local = np.zeros(len(knobs))
@@ -285,15 +283,16 @@ class SiteEffects:
         """
         smooth = self.smooth(levels, knobs)
         log_time, variance = np.empty(len(levels)), np.empty(len(levels))
-        for rows, site in distinct_sites(levels):
-            whole = len(rows) == len(levels)
-            of_site = terms if whole else terms.take(rows)
-            coefficients = self.coefficients(site)[0]
-            point = self.linearisation_points(site)[0]
-            base = log_step_time(of_site, point)
-            moved = log_step_time(of_site, point + _SLOPE_STEP * (coefficients - point))
-            log_time[rows] = base + (moved - base) / _SLOPE_STEP + self.offsets(site)[0]
-            variance[rows] = self._variance(of_site, site, point, base) if with_spread else 0.0
+        for of_site, site in distinct_sites(levels):
+            point, offset = self.linearisation_points(site)[0], self.offsets(site)[0]
+            towards_site = _SLOPE_STEP * (self.coefficients(site)[0] - point)
+            directions = self._main_directions(site) if with_spread else np.zeros((0, len(point) + 1))
+            for rows in np.array_split(of_site, len(of_site) // _BLOCK_ROWS + 1):
+                block = terms if len(rows) == len(levels) else terms.take(rows)
+                base = log_step_time(block, point)
+                moved = log_step_time(block, point + towards_site)
+                log_time[rows] = base + (moved - base) / _SLOPE_STEP + offset
+                variance[rows] = _variance(block, point, base, directions)
         far = self.scales.smooth**2 * (1.0 - smooth.similarity**2)
         new = self.scales.site_smooth**2 * (1.0 - smooth.local_similarity**2)
         return SiteEstimate(
@@ -318,18 +317,34 @@ class SiteEffects:
         explained: FloatArray = cross @ cho_solve(self.covariance_factor_, cross.T, check_finite=False)
         return np.diag(prior) - explained
 
-    def _variance(self, terms: StepTerms, site: SiteLevels, coefficients: FloatArray, base: FloatArray) -> FloatArray:
-        """Return the variance of log time along the main directions of the site's posterior."""
+    def _main_directions(self, site: SiteLevels) -> FloatArray:
+        """Return the main directions of a site's posterior, one standard deviation long, shape (d, k + 1)."""
         values, vectors = np.linalg.eigh(self.site_covariance(site))
         main = np.argsort(values)[::-1][:_DIRECTIONS]
-        total = np.zeros(len(base))
-        for value, direction in zip(values[main], vectors[:, main].T, strict=True):
-            if value <= 0.0:
-                continue
-            step = np.sqrt(value)
-            moved = log_step_time(terms, coefficients + 0.5 * step * direction[:-1]) - base
-            total += (2.0 * moved + step * direction[-1]) ** 2
-        return total
+        main = main[values[main] > 0.0]
+        directions: FloatArray = np.sqrt(values[main])[:, None] * vectors[:, main].T
+        return directions
+
+
+def _variance(terms: StepTerms, point: FloatArray, base: FloatArray, directions: FloatArray) -> FloatArray:
+    """Return the variance of log time of m configurations along directions of coefficients and offset, shape (m,).
+
+    Parameters
+    ----------
+    terms : StepTerms
+        m configurations.
+    point : ndarray, shape (k,)
+        Log coefficients where directions start.
+    base : ndarray, shape (m,)
+        Log time there.
+    directions : ndarray, shape (d, k + 1)
+        Orthogonal, one standard deviation long; the last component is the offset's.
+    """
+    total = np.zeros(len(base))
+    for direction in directions:
+        moved = log_step_time(terms, point + 0.5 * direction[:-1]) - base
+        total += (2.0 * moved + direction[-1]) ** 2
+    return total
 
 
 def _is_among(names: NDArray[np.object_], known: NDArray[np.object_]) -> NDArray[np.bool_]:
@@ -341,10 +356,10 @@ def _is_among(names: NDArray[np.object_], known: NDArray[np.object_]) -> NDArray
 
 def distinct_sites(levels: SiteLevels) -> list[tuple[NDArray[np.int64], SiteLevels]]:
     """Return the rows of each distinct site, and the site as one row."""
-    keys = pd.MultiIndex.from_arrays(
-        [levels.stack, levels.accelerator_family, levels.publisher_family, levels.release, levels.year]
-    )
-    codes = pd.factorize(keys)[0]
+    codes = np.zeros(len(levels), dtype=np.int64)
+    for name in (*LEVELS, "year"):
+        of_level, distinct = pd.factorize(getattr(levels, name))
+        codes = pd.factorize(codes * len(distinct) + of_level)[0]
     order = np.argsort(codes, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
     return [(rows, levels.take(rows[:1])) for rows in groups]
