@@ -206,8 +206,7 @@ class SiteEffects:
         if level != "stack":
             return same.astype(np.float64)
         age = np.abs(one.year[:, None] - other.year[None, :])
-        weight: FloatArray = same * np.exp(-age / self.scales.stack_memory_years)
-        return weight
+        return same.astype(np.float64) * np.exp(-age / self.scales.stack_memory_years)
 
     def _shared_means(self) -> SharedPoints:
         """Return the posterior means at the levels that linearisation points follow."""
