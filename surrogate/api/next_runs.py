@@ -6,19 +6,23 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
 
 from surrogate.api.changes import with_changes
-from surrogate.api.own_runs import as_measured, shared_site
+from surrogate.api.own_runs import shared_site
 from surrogate.api.predictor import Predictor
 from surrogate.errors import InputError
-from surrogate.evaluation.choice import choose_informative
+from surrogate.estimators.design import MEASUREMENT_VARIANCE, choose_runs, posterior_covariance
+from surrogate.estimators.hybrid import prepare_table
 from surrogate.feasibility import is_placeable
-from surrogate.features.knobs import knob_matrix
 from surrogate.features.workload import prepare_runs
+
+if TYPE_CHECKING:
+    from surrogate.analytic.workload import FloatArray
+    from surrogate.estimators import HybridPredictor
 
 MOST_RUNS: Final = 3
 _MOST_OOM_RISK: Final = 0.2
@@ -69,8 +73,8 @@ def propose_runs(target: pd.DataFrame, budget_gpus: int, predictor: Predictor, *
     Notes
     -----
     Candidates are the target with fewer accelerators, layers and a smaller batch, and other splits, as far as they can
-    be placed and fit. They are chosen from inputs alone (greedy reduction of variance), and the intervals are those
-    after conditioning on the predicted times: what a measurement as expected would leave.
+    be placed and fit. They are chosen from inputs alone by how much they reduce the target's posterior variance, one
+    after the other; the interval shrinks with the standard deviation that is left.
 
     Raises
     ------
@@ -89,30 +93,37 @@ def propose_runs(target: pd.DataFrame, budget_gpus: int, predictor: Predictor, *
         way_out = "raise the budget, or choose a smaller target"
         raise InputError("--budget-gpus", "must hold a run like the target that fits", budget_gpus, way_out)
     candidates = table.iloc[good].reset_index(drop=True)
-    chosen = choose_informative(_knobs(candidates), _knobs(target), most)
     seconds = predicted["step_time_s"].to_numpy(dtype=np.float64)[fits]
-    now = predictor.predict_frame(target).iloc[0]
-    proposals = list(_narrowing(target, candidates, seconds, [int(row) for row in chosen], predictor))
-    name = str(target["run_id"].iloc[0])
-    return NextRuns(target=name, interval_ratio=_interval_ratio(now), proposals=proposals)
+    at_site = predictor.at_site(shared_site(predictor.site))
+    asked, wanted = at_site.sited(candidates), at_site.sited(target)
+    chosen = choose_runs(predictor.step_time, asked, wanted, min(most, len(candidates)))
+    now = _interval_ratio(predictor.predict_frame(target).iloc[0])
+    left = remaining_spread(predictor.step_time, asked.iloc[chosen], wanted)
+    return NextRuns(
+        target=str(target["run_id"].iloc[0]),
+        interval_ratio=now,
+        proposals=[
+            ProposedRun(
+                values=_differences(target, candidates.iloc[[row]]),
+                num_gpus=int(candidates["num_gpus"].iloc[row]),
+                step_time_s=float(seconds[row]),
+                interval_ratio=now ** float(left[position]),
+            )
+            for position, row in enumerate(chosen)
+        ],
+    )
 
 
-def _narrowing(
-    target: pd.DataFrame, candidates: pd.DataFrame, seconds: np.typing.NDArray[np.float64], chosen: list[int],
-    predictor: Predictor,
-) -> Iterator[ProposedRun]:  # fmt: skip
-    site = shared_site(predictor.site)
-    known = predictor
-    for row in chosen:
-        run = candidates.iloc[[row]]
-        known = known.with_runs(as_measured(run, float(seconds[row]), site))
-        after = known.at_site(site).predict_frame(target).iloc[0]
-        yield ProposedRun(
-            values=_differences(target, run),
-            num_gpus=int(run["num_gpus"].iloc[0]),
-            step_time_s=float(seconds[row]),
-            interval_ratio=_interval_ratio(after),
-        )
+def remaining_spread(step_time: HybridPredictor, runs: pd.DataFrame, target: pd.DataFrame) -> FloatArray:
+    """Return the target's standard deviation once the first 1, 2, ... n runs are measured, over that before, (n,)."""
+    rows = prepare_table(pd.concat([target, runs], ignore_index=True))
+    covariance = posterior_covariance(step_time.effects_, rows)
+    before, left = covariance[0, 0], []
+    for known in range(1, len(runs) + 1):
+        own = covariance[1 : known + 1, 1 : known + 1] + MEASUREMENT_VARIANCE * np.eye(known)
+        cross = covariance[0, 1 : known + 1]
+        left.append(before - cross @ np.linalg.solve(own, cross))
+    return np.sqrt(np.maximum(left, 0.0) / before)
 
 
 def _variants(target: pd.DataFrame, budget: int) -> Iterator[dict[str, object]]:
@@ -157,10 +168,6 @@ def _differences(target: pd.DataFrame, run: pd.DataFrame) -> dict[str, object]:
     before, after = (prepare_runs(plan).workload for plan in (target, run))
     values = {name: (int(getattr(before, name)[0]), int(getattr(after, name)[0])) for name in _LAYOUT}
     return {name: new for name, (old, new) in values.items() if new != old}
-
-
-def _knobs(plans: pd.DataFrame) -> np.typing.NDArray[np.float64]:
-    return knob_matrix(prepare_runs(plans))
 
 
 def _interval_ratio(row: pd.Series) -> float:

@@ -29,6 +29,28 @@ if TYPE_CHECKING:
 PARTS: Final = tuple(field.name for field in fields(StepTimeBreakdown))
 """Causes of a step's time, in seconds; they sum to `step_time_s`."""
 
+FIGURES: Final = (
+    "step_time_s",
+    "step_time_lower_s",
+    "step_time_upper_s",
+    "analytic_step_time_s",
+    "log_sd",
+    "similarity",
+    "site_knowledge",
+    "in_domain",
+    "out_of_domain_reasons",
+    "tokens_per_s_per_gpu",
+    "mfu",
+    "expected_failures_per_day",
+    "num_params",
+    "peak_memory_bytes",
+    "peak_memory_lower_bytes",
+    "peak_memory_upper_bytes",
+    "oom_probability",
+    "feasible",
+)
+"""Columns of a prediction besides `PARTS`."""
+
 CHUNK_ROWS: Final = 20_000
 """Rows computed at once: memory stays flat however many there are."""
 
@@ -123,8 +145,10 @@ class Predictor:
         InputError
             If an accelerator or its rate is not in the catalogue.
         """
-        chunks = _chunks(plans) if len(plans) else iter([plans])
-        return pd.concat([self._predict_chunk(chunk, coverage, with_imputed=with_imputed) for chunk in chunks])
+        if plans.empty:
+            names = [*FIGURES, *PARTS, *(["imputed"] if with_imputed else [])]
+            return pd.DataFrame(columns=names, index=plans.index, dtype=np.float64)
+        return pd.concat([self._predict_chunk(chunk, coverage, with_imputed=with_imputed) for chunk in _chunks(plans)])
 
     def nearest_runs(self, plans: pd.DataFrame, k: int = EVIDENCE_RUNS) -> list[list[dict[str, object]]]:
         """Return the k measured runs nearest to each plan: run_id, source, distance, measured and predicted times."""

@@ -92,11 +92,12 @@ def predict_pieces(
     """Yield the predictions of each piece of a table, with the columns of `PREDICTION_COLUMNS`."""
     seen: NDArray[np.uint64] = np.zeros(0, dtype=np.uint64)
     for piece in pieces:
-        names = _row_names(piece)
+        names = _row_names(piece).reset_index(drop=True)
         hashes = pd.util.hash_pandas_object(names, index=False).to_numpy(dtype=np.uint64)
         repeated = np.isin(hashes, seen)
         seen = np.concatenate([seen, hashes])
-        runs, errors = _checked(piece.drop(columns=_NOT_READ, errors="ignore").assign(run_id=names))
+        asked = piece.reset_index(drop=True).drop(columns=_NOT_READ, errors="ignore")
+        runs, errors = _checked(asked.assign(run_id=names))
         errors = errors.where(~repeated | errors.notna(), "`run_id` must be unique, got " + names)
         runs = runs[~repeated[runs.index]]
         frames = dict(_predict_or_explain(runs, predictor, coverage, errors))
@@ -144,7 +145,7 @@ def _joined(names: pd.Series, predictions: dict[int, Prediction], errors: pd.Ser
     for name in PREDICTION_COLUMNS[:-1]:
         values = [None if row is None else _cell(name, row) for row in rows]
         columns[name] = pd.Series(values, dtype=_dtype(name))
-    return pd.DataFrame(columns | {"run_id": names.reset_index(drop=True), "error": errors.reset_index(drop=True)})
+    return pd.DataFrame(columns | {"run_id": names, "error": errors})
 
 
 def _cell(name: str, prediction: Prediction) -> object:

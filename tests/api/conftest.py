@@ -21,7 +21,12 @@ PLAN = """
 model: llama3-8b
 cluster: {accelerator: H100-80GB, num_gpus: 64, gpus_per_node: 8, inter_node_gbps: 3200}
 training:
-  {framework: torchtitan, seq_len: 8192, global_batch_size: 128, micro_batch_size: 1, precision: bf16, recompute: selective}
+  framework: torchtitan
+  seq_len: 8192
+  global_batch_size: 128
+  micro_batch_size: 1
+  precision: bf16
+  recompute: selective
 parallelism: {tp: 1, pp: 1, zero_stage: 3}
 """
 

@@ -42,7 +42,7 @@ def test_json_has_the_contract_s_keys(run_cli, plan_file: Path):
 
 
 def test_throughput_and_utilisation_follow_from_the_step_time(run_cli, plan_file: Path):
-    """128 sequences of 8192 tokens on 64 GPUs; Llama 3 8B: 6 * 7,504,658,432 + 12 * 32 * 4096 * 8192 FLOPs per token."""
+    """128 sequences of 8192 tokens on 64 GPUs; Llama 3 8B has 6 * 7,504,658,432 + 12 * 32 * 4096 * 8192 FLOPs per token."""
     (item,) = predict_json(run_cli, plan_file)
     rate = 128 * 8192 / 64 / item["step_time_s"]
     flops = 6 * 7_504_658_432 + 12 * 32 * 4096 * 8192
@@ -245,7 +245,9 @@ def test_measured_columns_do_not_matter(run_cli, tmp_path: Path):
         ("absent.csv", None, "no such file"),
     ],
 )
-def test_an_unusable_table_leaves_the_output_alone(run_cli, tmp_path: Path, name: str, content: bytes | None, words: str):
+def test_an_unusable_table_leaves_the_output_alone(
+    run_cli, tmp_path: Path, name: str, content: bytes | None, words: str
+):
     (tmp_path / "out.csv").write_text("as it was")
     if content is not None:
         (tmp_path / name).write_bytes(content)
@@ -254,4 +256,6 @@ def test_an_unusable_table_leaves_the_output_alone(run_cli, tmp_path: Path, name
     assert words in err
     assert err.startswith("error: ")
     assert (tmp_path / "out.csv").read_text() == "as it was"
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted({"out.csv", *([name] if content is not None else [])})
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        {"out.csv", *([name] if content is not None else [])}
+    )
