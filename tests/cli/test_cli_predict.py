@@ -42,7 +42,7 @@ def test_json_has_the_contract_s_keys(run_cli, plan_file: Path):
 
 
 def test_throughput_and_utilisation_follow_from_the_step_time(run_cli, plan_file: Path):
-    """128 sequences of 8192 tokens on 64 GPUs; Llama 3 8B has 6 * 7,504,658,432 + 12 * 32 * 4096 * 8192 FLOPs per token."""
+    """128 sequences of 8192 tokens on 64 GPUs, Llama 3 8B: 6 N + 12 L h s FLOPs per token."""
     (item,) = predict_json(run_cli, plan_file)
     rate = 128 * 8192 / 64 / item["step_time_s"]
     flops = 6 * 7_504_658_432 + 12 * 32 * 4096 * 8192

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,6 +58,6 @@ def test_every_option_is_documented():
 
 
 def documented(line: str, text: str) -> bool:
-    """Tell whether a line's longest option is named in the documentation; arguments stand in the synopsis."""
+    """Tell whether one of a line's spellings is in the documentation; arguments stand in the synopsis."""
     spellings = [word for word in line.split() if word.startswith("--")]
-    return not spellings or any(f"`{spelling}" in text or f" {spelling}" in text for spelling in spellings)
+    return not spellings or any(re.search(rf"{spelling}(?![\w-])", text) for spelling in spellings)
