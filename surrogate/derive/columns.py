@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from surrogate.analytic.workload import FloatArray
 from surrogate.catalog import RATES_BY_PRECISION, load_accelerators
 from surrogate.derive import groups
 from surrogate.derive.architecture import architecture_of, model_flops_per_token, total_parameters
-from surrogate.derive.stacks import stack_names
 from surrogate.derive.target import printed_rounding, step_times, target_columns
+from surrogate.features.stacks import stack_names
 from surrogate.schema import COLUMNS
 
 SIXTEEN_BITS = ("fp16", "bf16")
@@ -49,7 +50,7 @@ def derive_columns(runs: pd.DataFrame, printed: pd.DataFrame | None = None) -> p
         "duplicate_of": groups.duplicates(names["repeat_group"], target["measured_step_time_s"], runs["run_id"]),
         **names,
         "quality": groups.quality_grades(runs, target),
-        "stack": stack_names(runs),
+        "stack": _text(stack_names(runs), runs.index),
     }
     result = runs.assign(**derived)
     declared = [column.name for column in COLUMNS]
@@ -71,3 +72,8 @@ def _peak(accelerator: str, precision: str) -> float:
     rates = RATES_BY_PRECISION[precision] if precision else SIXTEEN_BITS
     values = [getattr(entry, f"{rate}_flops_per_s") for rate in rates]
     return next((float(value) for value in values if value is not None), float("nan"))
+
+
+def _text(names: NDArray[np.object_], index: pd.Index) -> pd.Series:
+    """Return names as a text column, NA where they are empty."""
+    return pd.Series(names, index=index, dtype="str").replace("", np.nan)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from surrogate.analytic.workload import BoolArray, FloatArray
 from surrogate.features.columns import lookup, texts, years
@@ -14,38 +16,76 @@ from surrogate.features.imputation import DEFAULT_YEAR
 DEFAULT_STACK = "megatron-core"
 """Where neither `stack` nor `framework` says what trains: the stack of most recent large runs."""
 
-_RULES = (
-    ("megatron-bridge", "megatron-core"),
+_STACK_BY_PART = (
+    ("nemo-megatron", "megatron-lm-classic"),
     ("megatron-deepspeed", "megatron-deepspeed"),
     ("automodel", "nemo-automodel"),
+    ("bridge", "megatron-core"),
     ("nemo", "megatron-core"),
-    ("megatron", "megatron-core"),
     ("primus", "megatron-core"),
+    ("megatron", "megatron-core"),
     ("titan", "torchtitan"),
+    ("foundry", "composer-fsdp"),
+    ("composer", "composer-fsdp"),
     ("fsdp", "torchtitan"),
-    ("composer", "composer-fsdp-torch2"),
-    ("foundry", "composer-fsdp-torch2"),
     ("maxtext", "maxtext"),
     ("pax", "paxml"),
-    ("t5x", "paxml"),
-    ("jax", "maxtext"),
     ("nanotron", "nanotron"),
     ("intern", "internevo"),
     ("neox", "megatron-deepspeed"),
+    ("easycontext", "deepspeed-zero"),
     ("deepspeed", "deepspeed-zero"),
 )
-"""First match by substring of `framework`; the shipped table names its stacks itself."""
+"""Stack of the frameworks whose lower-case name contains a part; the first that does."""
+_FIRST_MEGATRON_CORE_YEAR = 2023.0
 
 _MEGATRON_LIKE = ("megatron-core", "megatron-lm-classic", "megatron-deepspeed", "aleph-alpha-scaling")
 _XLA = ("maxtext", "paxml")
 
 
-def stack_of(framework: str) -> str:
-    """Return the stack of a framework's name; the name itself when no rule knows it."""
+def stack_of(framework: str, *, before_megatron_core: bool = False, torch_1: bool = False) -> str:
+    """Return the stack of a framework: frameworks that share a performance core, with its generation.
+
+    Parameters
+    ----------
+    framework : str
+        As published, in any case; the empty string for unknown.
+    before_megatron_core : bool
+        Whether the run is older than Megatron Core (2023): Megatron-LM is then the classic one.
+    torch_1 : bool
+        Whether Composer ran on torch 1.
+
+    Returns
+    -------
+    str
+        The name itself when no rule knows it, empty when there is none.
+    """
     name = framework.lower()
-    if not name:
-        return DEFAULT_STACK
-    return next((stack for part, stack in _RULES if part in name), name)
+    stack = next((stack for part, stack in _STACK_BY_PART if part in name), name)
+    if name == "megatron-lm" and before_megatron_core:
+        return "megatron-lm-classic"
+    if stack == "composer-fsdp":
+        return f"composer-fsdp-torch{1 if torch_1 else 2}"
+    return stack
+
+
+def stack_names(runs: pd.DataFrame) -> NDArray[np.object_]:
+    """Return the stack per row, shape (n,): as given, else by rule; empty where neither stack nor framework is known.
+
+    Parameters
+    ----------
+    runs : DataFrame of shape (n, columns)
+        Read are `stack`, `framework`, `framework_version` and `date`.
+    """
+    framework = texts(runs, "framework")
+    old = years(runs, DEFAULT_YEAR) < _FIRST_MEGATRON_CORE_YEAR
+    torch_1 = np.asarray(lookup(texts(runs, "framework_version"), lambda text: "torch 1." in text, bool))
+    recent = lookup(framework, stack_of, object)
+    classic = lookup(framework, partial(stack_of, before_megatron_core=True), object)
+    first_torch = lookup(framework, partial(stack_of, torch_1=True), object)
+    by_rule = np.where(old & (classic != recent), classic, np.where(torch_1, first_torch, recent))
+    given = np.asarray(texts(runs, "stack"), dtype=object)
+    return np.where(given == "", by_rule, given)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,11 +106,8 @@ class StackTraits:
 
 def stack_traits(runs: pd.DataFrame) -> StackTraits:
     """Return stack, date and habits per row; `stack` is filled from `framework` by rule where it is missing."""
-    given = texts(runs, "stack")
-    framework = texts(runs, "framework")
-    by_rule = np.asarray(lookup(framework, stack_of, object), dtype=object)
-    named = np.asarray(given, dtype=object)
-    stack: pd.Categorical = pd.Categorical(np.where(named == "", by_rule, named).astype(object))
+    named = stack_names(runs)
+    stack = texts(pd.DataFrame({"stack": np.where(named == "", DEFAULT_STACK, named)}), "stack")
 
     def rows(*names: str) -> BoolArray:
         return np.asarray(lookup(stack, lambda text: text in names, bool), dtype=np.bool_)

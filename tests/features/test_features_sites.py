@@ -18,7 +18,7 @@ from surrogate.features.stacks import stack_of, stack_traits
 @pytest.mark.parametrize(
     ("framework", "stack"),
     [
-        ("", "megatron-core"),
+        ("", ""),
         ("megatron-lm", "megatron-core"),
         ("NeMo-AutoModel", "nemo-automodel"),
         ("nemo", "megatron-core"),
