@@ -20,6 +20,8 @@ from surrogate.evaluation.scores import MEASURED, PREDICTED, log_errors, relativ
 from surrogate.evaluation.slices import ALL_ROWS, slice_masks
 
 QUESTION: Final = ["protocol", "variant"]
+KEY_COLUMNS: Final = ["protocol", "variant", "draw", "left_out", "method", "run_id", "source", MEASURED, PREDICTED]
+"""The first columns of the predictions."""
 RUN_COLUMNS: Final = ["run_id", "source", "publisher_family", "accelerator", "num_gpus", "precision", MEASURED]
 
 
@@ -138,7 +140,7 @@ def summarise(timed: pd.DataFrame, raw: pd.DataFrame, *, random_state: int) -> E
     )
     keyed = pd.concat([predictions, ranking_keys(timed).iloc[raw["row"].to_numpy()].reset_index(drop=True)], axis=1)
     return Evaluation(
-        predictions=predictions.drop(columns="row"),
+        predictions=predictions[[*KEY_COLUMNS, *predictions.columns.drop([*KEY_COLUMNS, "row"])]],
         scores=_score_table(predictions, slice_masks(timed)),
         rankings=ranking_scores(keyed, [*QUESTION, "draw", "method"], over=[*QUESTION, "method"]),
         comparisons=_comparison_table(predictions, random_state),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final
 
 import numpy as np
@@ -160,5 +161,7 @@ def protocol_named(name: str) -> Protocol:
         If there is none of that name.
     """
     if name not in PROTOCOLS:
-        raise UnknownNameError("protocol", name, (), f"choose from {', '.join(PROTOCOLS)}")
+        raise UnknownNameError(
+            "protocol", name, get_close_matches(name, PROTOCOLS), f"choose from {', '.join(PROTOCOLS)}"
+        )
     return PROTOCOLS[name]

@@ -160,8 +160,10 @@ def test_the_same_seed_gives_the_same_folds(timed, name):
 
 
 def test_unknown_and_unanswerable_protocols_are_named(timed):
-    with pytest.raises(UnknownNameError, match="random, new-layout"):
+    with pytest.raises(UnknownNameError, match="did you mean random"):
         protocol_folds(timed, ["rnadom"], 0)
+    with pytest.raises(UnknownNameError, match="random, new-layout"):
+        protocol_folds(timed, ["xyz"], 0)
     elsewhere = timed[timed["publisher_family"] != "vtrain"].reset_index(drop=True)
     with pytest.raises(InputError, match="vtrain"):
         protocol_folds(elsewhere, ["vtrain"], 0)
