@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
 from surrogate.errors import InputError
-from surrogate.evaluation import HYBRID, Evaluation, evaluate
-from surrogate.evaluation.slices import ALL_ROWS
+
+if TYPE_CHECKING:
+    from surrogate.evaluation import Evaluation
 
 PROTOCOL: Final = "random"
 SPLIT: Final = "5 folds by split_group, random"
-SELECTION_FIGURE: Final = f"{PROTOCOL}/{HYBRID}/mean_abs_log_error"
+SELECTION_FIGURE: Final = f"{PROTOCOL}/hybrid/mean_abs_log_error"
 """By this figure one training is better than another on the same data."""
 FIGURES: Final = (
     "mape",
@@ -34,6 +35,7 @@ RANKING_FIGURES: Final = ("spearman", "regret")
 
 def assess(runs: pd.DataFrame, *, random_state: int, n_jobs: int, progress: Callable[[str], None]) -> Evaluation | None:
     """Cross-validate hybrid and baselines by the random protocol; None where the table is too small to split."""
+    from surrogate.evaluation import evaluate
 
     def on_progress(done: int, total: int) -> None:
         progress(f"cross-validating with baselines, {done} of {total} folds")
@@ -52,6 +54,8 @@ def named_figures(evaluation: Evaluation) -> dict[str, float]:
 
     Every method has the figures of all rows; slices are the first method's.
     """
+    from surrogate.evaluation.slices import ALL_ROWS
+
     named: dict[str, float] = {}
     first = str(evaluation.scores["method"].iloc[0])
     for record in evaluation.scores.to_dict(orient="records"):

@@ -17,7 +17,6 @@ from surrogate.api.predictor import Predictor
 from surrogate.errors import InputError
 from surrogate.estimators.design import MEASUREMENT_VARIANCE, choose_runs, posterior_covariance
 from surrogate.estimators.hybrid import prepare_table
-from surrogate.feasibility import is_placeable
 from surrogate.features.workload import prepare_runs
 
 if TYPE_CHECKING:
@@ -81,6 +80,8 @@ def propose_runs(target: pd.DataFrame, budget_gpus: int, predictor: Predictor, *
     InputError
         If nothing like the target can run on so few accelerators.
     """
+    from surrogate.feasibility import is_placeable
+
     if budget_gpus < 1:
         raise InputError("--budget-gpus", "must be at least 1", budget_gpus)
     variants = list(_variants(target, budget_gpus))
@@ -123,7 +124,8 @@ def remaining_spread(step_time: HybridPredictor, runs: pd.DataFrame, target: pd.
         own = covariance[1 : known + 1, 1 : known + 1] + MEASUREMENT_VARIANCE * np.eye(known)
         cross = covariance[0, 1 : known + 1]
         left.append(before - cross @ np.linalg.solve(own, cross))
-    return np.sqrt(np.maximum(left, 0.0) / before)
+    spread: FloatArray = np.sqrt(np.maximum(left, 0.0) / before)
+    return spread
 
 
 def _variants(target: pd.DataFrame, budget: int) -> Iterator[dict[str, object]]:

@@ -29,13 +29,13 @@ from surrogate.api.model_directory import (
 from surrogate.api.predictor import Predictor
 from surrogate.derive import derive_columns, load_runs
 from surrogate.errors import RowProblem, TableError
-from surrogate.evaluation import Evaluation
 from surrogate.features.workload import prepare_runs
 from surrogate.schema import table_digest
 
 if TYPE_CHECKING:
     from surrogate.estimators import HybridPredictor
     from surrogate.estimators.memory_model import MemoryModel
+    from surrogate.evaluation import Evaluation
 
 _LIBRARIES: Final = ("numpy", "pandas", "scikit-learn", "scipy", "xgboost")
 _TARGET: Final = "measured_step_time_s"

@@ -36,7 +36,7 @@ def log_study(result: StudyResult, *, tracking_uri: str | None = None) -> Logged
     TrackingError
         If the store cannot be reached, read or written.
     """
-    best = result.best.iloc[0].to_dict() if len(result.best) else {}
+    best: dict[Any, Any] = result.best.iloc[0].to_dict() if len(result.best) else {}
     figures = {name: float(best[name]) for name in _FIGURES if name in best and math.isfinite(best[name])}
     name = str(result.study.study_name)
     with opened(tracking_uri) as store:
@@ -51,8 +51,8 @@ def log_study(result: StudyResult, *, tracking_uri: str | None = None) -> Logged
             "trials": len(result.study.trials),
             **{column: value for column, value in best.items() if isinstance(value, int | str | bool)},
         }
-        for setting, value in settings.items():
-            store.client.log_param(run_id, setting, str(value)[:500])
+        for setting, chosen in settings.items():
+            store.client.log_param(run_id, setting, str(chosen)[:500])
         log_files(store.client, run_id, {"best.csv": result.table().to_csv(index=False)})
         store.client.set_terminated(run_id)
     return LoggedRun(run_id=run_id, experiment=EXPERIMENT, uri=store.store.uri)
