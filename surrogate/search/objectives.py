@@ -145,7 +145,7 @@ class Goal:
 
 
 def shown(objective: Objective, losses: FloatArray) -> FloatArray:
-    """Return an objective's losses (shape (n,)) as users read them; the inverse of `_loss`."""
+    """Return an objective's losses (shape (n,)) as users read them, and the other way round: its own inverse."""
     if objective is Objective.TOKENS_PER_S_PER_GPU:
         return 1.0 / losses
     return 1.0 - losses if objective is Objective.HEADROOM else losses

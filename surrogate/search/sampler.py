@@ -15,9 +15,9 @@ from optuna.trial import FrozenTrial, TrialState
 from surrogate.search.domains import Domain
 from surrogate.search.layouts import LayoutTable
 
-_STARTUP_TRIALS: Final = 40
+STARTUP_TRIALS: Final = 40
+"""Layouts drawn at random before proposals follow from what was found."""
 _POPULATION: Final = 40
-_CANDIDATES: Final = 64
 
 
 class Algorithm(StrEnum):
@@ -57,6 +57,11 @@ class LayoutSampler(BaseSampler):
         self._layouts, self._seed = layouts, seed
         self._distributions = distributions_of(layouts)
         self._inner = _inner_sampler(algorithm, seed)
+        self._next: list[int] = []
+
+    def propose_next(self, rows: Sequence[int]) -> None:
+        """Propose these layouts first, as far as they are still free."""
+        self._next = list(rows)
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:  # noqa: ARG002
         """Return all open layout columns: they are proposed together."""
@@ -89,6 +94,10 @@ class LayoutSampler(BaseSampler):
         self._inner.reseed_rng()
 
     def _proposed_row(self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]) -> int:
+        while self._next:
+            row = self._next.pop(0)
+            if not self._layouts.is_taken[row]:
+                return row
         several = {name: space for name, space in search_space.items() if not space.single()}
         proposed = self._inner.sample_relative(study, trial, several) if several else {}
         free = self._layouts.free
@@ -104,7 +113,7 @@ class LayoutSampler(BaseSampler):
 def _inner_sampler(algorithm: Algorithm, seed: int) -> BaseSampler:
     match algorithm:
         case Algorithm.TPE:
-            return TPESampler(seed=seed, n_startup_trials=_STARTUP_TRIALS, n_ei_candidates=_CANDIDATES)
+            return TPESampler(seed=seed, n_startup_trials=STARTUP_TRIALS)
         case Algorithm.NSGA2:
             return NSGAIISampler(seed=seed, population_size=_POPULATION)
     return RandomSampler(seed=seed)

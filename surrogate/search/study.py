@@ -23,8 +23,9 @@ from surrogate.search.enumeration import CodeBlock, block_length, candidate_bloc
 from surrogate.search.evaluation import Evaluator, Memory, join, take
 from surrogate.search.exhaustive import NEAR_MISS_RISK, Outcome, Ranked, rank
 from surrogate.search.layouts import LayoutTable
+from surrogate.search.neighbourhood import hopeful_neighbours
 from surrogate.search.objectives import IS_MAXIMISED, shown
-from surrogate.search.sampler import Algorithm, LayoutSampler, distributions_of
+from surrogate.search.sampler import STARTUP_TRIALS, Algorithm, LayoutSampler, distributions_of
 from surrogate.search.storage import close_storage, open_storage
 
 SPACE_ATTRIBUTE: Final = "surrogate_space"
@@ -32,6 +33,8 @@ SETTINGS_ATTRIBUTE: Final = "settings"
 EVALUATED_ATTRIBUTE: Final = "evaluated"
 MEMORY_CONSTRAINT: Final = "memory"
 _FRONT_PER_TRIAL: Final = 8
+_CENTRES: Final = 3
+"""Best layouts around which neighbours are looked for."""
 _TRIAL: Final = "_trial"
 """Extra column that says which trial a candidate belongs to."""
 
@@ -95,6 +98,7 @@ class LayoutStudy:
         self.evaluator, self.options = evaluator, options
         self.layouts = LayoutTable(evaluator.space)
         self._distributions = distributions_of(self.layouts)
+        self._sampler = LayoutSampler(options.algorithm, self.layouts, options.seed)
         self.study = self._open()
         self.tried = 0
         self.interrupted = False
@@ -107,7 +111,7 @@ class LayoutStudy:
                 storage=self._storage,
                 study_name=self.options.name,
                 directions=["maximize" if objective in IS_MAXIMISED else "minimize" for objective in goal.objectives],
-                sampler=LayoutSampler(self.options.algorithm, self.layouts, self.options.seed),
+                sampler=self._sampler,
                 load_if_exists=True,
             )
             known = study.user_attrs.get(SPACE_ATTRIBUTE)
@@ -216,6 +220,7 @@ class LayoutStudy:
 
     def _try_batch(self, count: int) -> None:
         """Ask for layouts, evaluate all their settings at once, tell each trial its best."""
+        self._sampler.propose_next(self._neighbours(count // 2))
         trials = [self.study.ask(self._distributions) for _ in range(count)]
         rows = np.array([self.layouts.row(trial.params) for trial in trials], dtype=np.int64)
         start: CodeBlock = {**self.layouts.at(rows), _TRIAL: np.arange(count, dtype=np.int16)}
@@ -226,6 +231,20 @@ class LayoutStudy:
         for number, trial in enumerate(trials):
             self._tell(trial, answers.get(number))
         self.tried += count
+
+    def _neighbours(self, count: int) -> list[int]:
+        """Return layouts near the best ones that could be better; none for the random baseline or at the start."""
+        done = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        if self.options.algorithm is Algorithm.RANDOM or len(done) < STARTUP_TRIALS:
+            return []
+        best = self._most_promising([trial for trial in done if _fits(trial)], _CENTRES)
+        rows = [row for trial in best if (row := self.layouts.row(trial.params)) is not None]
+        if not rows:
+            return []
+        rng = np.random.default_rng((self.options.seed, len(done)))
+        objective = self.evaluator.goal.objectives[0]
+        known = float(shown(objective, np.array([best[0].values[0]]))[0])
+        return hopeful_neighbours(self.evaluator, self.layouts, np.array(rows), known, count, rng)
 
     def _answers(self, candidates: CodeBlock, trial_of: IntArray) -> dict[int, _Answer]:
         """Evaluate candidates; of each trial's the best that fit, or the least risky."""

@@ -12,6 +12,8 @@ from surrogate.errors import InputError
 from surrogate.search.enumeration import count_candidates
 from surrogate.search.exhaustive import enumerate_best
 from surrogate.search.figures import study_figures
+from surrogate.search.layouts import LayoutTable
+from surrogate.search.neighbourhood import hopeful_neighbours
 from surrogate.search.objectives import Goal, Objective
 from surrogate.search.sampler import Algorithm
 from surrogate.search.space import build_space
@@ -171,3 +173,29 @@ def test_a_plan_without_open_layouts_is_one_trial(make_evaluator, make_plan, sma
     outcome, reference = study.outcome(top=1), enumerate_best(evaluator, top=1)
     assert study.tried == 1 and outcome.best is not None and reference.best is not None
     assert outcome.best.losses[0, 0] == pytest.approx(reference.best.losses[0, 0])
+
+
+def test_hopeful_neighbours_are_free_near_and_could_be_better(make_evaluator, moe_space) -> None:  # type: ignore[no-untyped-def]
+    evaluator = make_evaluator(moe_space)
+    layouts = LayoutTable(moe_space)
+    rng = np.random.default_rng(0)
+    centre = np.array([int(rng.integers(len(layouts)))])
+    layouts.is_taken[::2] = True
+    rows = hopeful_neighbours(evaluator, layouts, centre, np.inf, 20, rng)
+    assert 0 < len(rows) <= 20 and not layouts.is_taken[rows].any()
+    counted = [name for name in layouts.columns if name != "vp"]
+    for row in rows:
+        one, other = layouts.values(row), layouts.values(int(centre[0]))
+        assert sum(one[name] != other[name] for name in counted) <= 2
+    assert hopeful_neighbours(evaluator, layouts, centre, 0.0, 20, rng) == []
+    layouts.is_taken[:] = True
+    assert hopeful_neighbours(evaluator, layouts, centre, np.inf, 20, rng) == []
+
+
+def test_neighbours_lead_to_the_optimum_of_a_large_space(make_evaluator, moe_space) -> None:  # type: ignore[no-untyped-def]
+    evaluator = make_evaluator(moe_space)
+    study = LayoutStudy(evaluator, StudyOptions(trials=160, batch=20))
+    study.run()
+    outcome, reference = study.outcome(top=1), enumerate_best(evaluator, top=1)
+    assert outcome.best is not None and reference.best is not None
+    assert outcome.best.losses[0, 0] / reference.best.losses[0, 0] - 1.0 < 0.01
