@@ -29,7 +29,7 @@ from surrogate.estimators.evidence import Evidence, measured_evidence, nearest_e
 from surrogate.estimators.intervals import with_floor
 from surrogate.estimators.residual_model import ResidualModel
 from surrogate.estimators.site_data import SiteData
-from surrogate.estimators.site_effects import SiteEffects
+from surrogate.estimators.site_effects import SiteEffects, distinct_sites
 from surrogate.estimators.training_rows import TARGET, diverse_rows, left_over, measured_seconds, noise_sd
 from surrogate.features.columns import texts
 from surrogate.features.knobs import knob_matrix
@@ -319,9 +319,13 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _parts(self, table: PreparedTable, seconds: FloatArray) -> dict[str, FloatArray]:
         """Return the parts at the site's coefficients, scaled to the predicted time."""
-        breakdown = step_time(table.terms, self.effects_.coefficients(table.levels))
-        scale = seconds / breakdown.total_s
-        return {part: getattr(breakdown, part) * scale for part in PARTS}
+        parts = {part: np.empty(len(table)) for part in PARTS}
+        for rows, site in distinct_sites(table.levels):
+            breakdown = step_time(table.terms.take(rows), self.effects_.coefficients(site)[0])
+            scale = seconds[rows] / breakdown.total_s
+            for part, values in parts.items():
+                values[rows] = getattr(breakdown, part) * scale
+        return parts
 
 
 def category_codes(values: pd.Categorical, known: list[str]) -> FloatArray:

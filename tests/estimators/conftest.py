@@ -16,12 +16,12 @@ from surrogate.estimators.site_effects import SiteEffects
 from surrogate.estimators.training_rows import noise_sd
 
 RUNS = Path(__file__).parents[2] / "data" / "runs.parquet"
-ROWS_PER_SOURCE = 8
+ROWS_PER_SOURCE = 6
 
 
 @pytest.fixture(scope="session")
 def measured_runs() -> pd.DataFrame:
-    """Return at most eight measured rows of each source, spread over its table; split groups are kept as they are."""
+    """Return at most six measured rows of each source, spread over its table; split groups are kept as they are."""
     runs = load_runs(RUNS)
     runs = runs[runs.measured_step_time_s.notna()]
     place = runs.groupby("source").cumcount()

@@ -143,7 +143,7 @@ class TestSpread:
 class TestConformalization:
     def test_folds_keep_groups_whole_and_use_every_fold(self):
         groups = np.repeat(np.arange(40), 3)
-        folds = fold_of_groups(groups)
+        folds = fold_of_groups(groups, 5)
         assert set(folds) == set(range(5))
         assert len(set(zip(groups, folds, strict=True))) == 40
 

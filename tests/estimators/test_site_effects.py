@@ -12,8 +12,9 @@ from scipy.spatial.distance import cdist
 
 from surrogate.analytic.coefficients import INDEX, LOG_SD, LOG_TEXTBOOK
 from surrogate.analytic.step_time import log_step_time
+from surrogate.estimators.kernels import similarity_blocks
 from surrogate.estimators.site_data import SharedPoints, SiteData
-from surrogate.estimators.site_effects import LEVELS, SiteEffects, distinct_sites, squared_distances
+from surrogate.estimators.site_effects import LEVELS, SiteEffects, distinct_sites, outlier_factor, squared_distances
 from surrogate.features.levels import UNKNOWN, SiteLevels
 
 
@@ -212,11 +213,16 @@ class TestRobustness:
         assert np.max(np.array(after) - np.array(before)) < 0.12
 
     def test_a_contradictory_row_leaves_other_sites_alone(self, newcomers):
+        # one row four times too slow: sites of the same stack, of which nothing else is known, may follow a little
         effects, sites = newcomers
-        mad = sites[0].take(np.array([0]))
-        taught = effects.extended(replace(mad, log_time=mad.log_time + np.log(4.0)))
-        for rows in sites[1:]:
-            assert (self.error(taught, rows) - self.error(effects, rows)).mean() < 0.02
+        before = [self.error(effects, rows).mean() for rows in sites]
+        for mad_site in sites:
+            mad = mad_site.take(np.array([0]))
+            taught = effects.extended(replace(mad, log_time=mad.log_time + np.log(4.0)))
+            for rows, error in zip(sites, before, strict=True):
+                if rows is not mad_site:
+                    shared = set(mad.levels.stack) & set(rows.levels.stack)
+                    assert self.error(taught, rows).mean() - error < (0.12 if shared else 0.02)
 
     def test_a_contradictory_row_does_not_undo_five_others(self, newcomers):
         effects, sites = newcomers
@@ -287,3 +293,25 @@ def test_distinct_sites_hold_every_row_once(effects):
         of_rows = effects.levels_.take(rows)
         for field in fields(SiteLevels):
             assert (getattr(of_rows, field.name) == getattr(site, field.name)[0]).all()
+
+
+def test_similarity_in_blocks_is_the_gaussian_of_the_distance():
+    random = np.random.default_rng(0)
+    points, known = 5.0 + 3.0 * random.normal(size=(700, 25)), 5.0 + 3.0 * random.normal(size=(40, 25))
+    blocks = [(rows, similarity.copy()) for rows, similarity in similarity_blocks(points, known, 5.0)]
+    assert len(blocks) > 1
+    exact = np.exp(-0.5 * cdist(points, known, "sqeuclidean") / 25.0)
+    for rows, similarity in blocks:
+        np.testing.assert_allclose(similarity, exact[rows], atol=1e-6)
+    assert sum(len(similarity) for _, similarity in blocks) == len(points)
+
+
+def test_similarity_to_itself_is_1_and_never_more():
+    points = 1e3 + np.random.default_rng(0).normal(size=(50, 25))
+    for rows, similarity in similarity_blocks(points, points, 2.0):
+        assert similarity.max() <= 1.0
+        assert np.diag(similarity[:, rows]) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_rows_are_distrusted_beyond_two_deviations():
+    assert outlier_factor(np.array([0.0, 1.9, 2.0, 4.0, 6.0])) == pytest.approx([1.0, 1.0, 1.0, 4.0, 9.0])
