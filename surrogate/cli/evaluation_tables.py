@@ -29,10 +29,10 @@ _SHORT_SLICES: Final = {
 _SHORT: Final = {
     "analytic, calibrated": "analytic",
     "analytic, textbook": "textbook",
-    "XGBoost on time/roofline": "XGB/roofline",
+    "XGBoost on time/roofline": "XGB/roof",
     "XGBoost on raw knobs": "XGB raw",
-    "nearest own run's MFU": "nearest own",
-    "constant MFU": "constant MFU",
+    "nearest own run's MFU": "own MFU",
+    "constant MFU": "MFU",
 }
 
 
