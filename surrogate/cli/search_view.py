@@ -42,9 +42,11 @@ def print_result(result: SearchResult) -> None:
 
 
 def _how(result: SearchResult) -> str:
-    stopped = "stopped; best so far, " if result.interrupted else ""
     if result.exhaustive:
-        return f"{stopped}all {result.evaluated:,} layouts that exist were considered: the first is the optimum"
+        return f"all {result.evaluated:,} layouts that exist were considered: the first is the optimum"
+    stopped = "stopped: the best so far, " if result.interrupted else ""
+    if result.enumerated:
+        return f"{stopped}{result.evaluated:,} layouts were considered"
     return f"{stopped}{result.evaluated:,} layouts were tried by Optuna; --exhaustive considers all"
 
 

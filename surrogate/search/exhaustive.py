@@ -69,6 +69,8 @@ class Outcome:
     exhaustive: bool
     least_risky: CodeBlock | None = None
     """The candidate, of those that do not fit, with the smallest risk of running out of memory."""
+    enumerated: bool = True
+    """Whether candidates were enumerated, or tried by a study."""
     interrupted: bool = False
     """Whether the user stopped the search."""
 

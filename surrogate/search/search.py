@@ -102,6 +102,8 @@ class SearchResult:
         Candidates considered.
     exhaustive : bool
         Whether the best is proved to be the best of the space.
+    enumerated : bool
+        Whether candidates were enumerated, or tried by a study.
     interrupted : bool
         Whether the search was stopped from the keyboard.
     study : optuna.Study or None
@@ -116,6 +118,7 @@ class SearchResult:
     shortage: Shortage | None
     evaluated: int
     exhaustive: bool
+    enumerated: bool = True
     interrupted: bool = False
     study: optuna.Study | None = field(default=None, repr=False)
 
@@ -203,6 +206,7 @@ def search(
         shortage=shortage,
         evaluated=outcome.evaluated,
         exhaustive=outcome.exhaustive,
+        enumerated=outcome.enumerated,
         interrupted=outcome.interrupted,
         study=study,
     )

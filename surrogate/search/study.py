@@ -201,6 +201,7 @@ class LayoutStudy:
             evaluated=sum(int(trial.user_attrs.get(EVALUATED_ATTRIBUTE, 1)) for trial in done),
             predicted=len(done),
             exhaustive=False,
+            enumerated=False,
             interrupted=self.interrupted,
         )
 

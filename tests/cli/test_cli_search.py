@@ -160,7 +160,9 @@ def test_nothing_that_fits_is_exit_1_with_a_way_out(plan: Path, stub: _Search) -
 
 def test_an_interrupted_search_says_so(plan: Path, stub: _Search) -> None:
     stub.answer = _result(exhaustive=False, interrupted=True)
-    assert "stopped; best so far" in _run(plan).output
+    assert "stopped: the best so far, 1,234 layouts were considered" in _run(plan).output
+    stub.answer = _result(exhaustive=False, enumerated=False)
+    assert "tried by Optuna; --exhaustive considers all" in _run(plan).output
 
 
 def test_launch_arguments_are_printed(plan: Path, stub: _Search) -> None:

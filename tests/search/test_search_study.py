@@ -49,21 +49,6 @@ def test_memory_is_a_hard_constraint(make_evaluator, make_plan, small_plan) -> N
     assert len(outcome.best) == (excess <= 0).sum()
 
 
-def test_tpe_beats_random_on_a_large_space(make_evaluator, moe_space) -> None:  # type: ignore[no-untyped-def]
-    evaluator = make_evaluator(moe_space)
-    best = {}
-    for algorithm in (Algorithm.TPE, Algorithm.RANDOM):
-        study = LayoutStudy(evaluator, StudyOptions(algorithm=algorithm, trials=120, batch=20))
-        study.run()
-        outcome = study.outcome(top=1)
-        assert outcome.best is not None
-        best[algorithm] = outcome.best.losses[0, 0]
-    reference = enumerate_best(evaluator, top=1).best
-    assert reference is not None
-    assert best[Algorithm.TPE] <= best[Algorithm.RANDOM]
-    assert best[Algorithm.TPE] / reference.losses[0, 0] - 1.0 < 0.05
-
-
 def test_equal_seeds_give_equal_studies(make_evaluator, small_space) -> None:  # type: ignore[no-untyped-def]
     def params(seed: int) -> list[dict[str, object]]:
         study = LayoutStudy(make_evaluator(small_space), StudyOptions(trials=60, seed=seed, batch=20))
@@ -192,10 +177,15 @@ def test_hopeful_neighbours_are_free_near_and_could_be_better(make_evaluator, mo
     assert hopeful_neighbours(evaluator, layouts, centre, np.inf, 20, rng) == []
 
 
-def test_neighbours_lead_to_the_optimum_of_a_large_space(make_evaluator, moe_space) -> None:  # type: ignore[no-untyped-def]
+def test_tpe_reaches_the_optimum_of_a_large_space(make_evaluator, moe_space) -> None:  # type: ignore[no-untyped-def]
     evaluator = make_evaluator(moe_space)
-    study = LayoutStudy(evaluator, StudyOptions(trials=160, batch=20))
-    study.run()
-    outcome, reference = study.outcome(top=1), enumerate_best(evaluator, top=1)
-    assert outcome.best is not None and reference.best is not None
-    assert outcome.best.losses[0, 0] / reference.best.losses[0, 0] - 1.0 < 0.01
+    reference = enumerate_best(evaluator, top=1).best
+    assert reference is not None
+    regret = {}
+    for algorithm in (Algorithm.TPE, Algorithm.RANDOM):
+        study = LayoutStudy(evaluator, StudyOptions(algorithm=algorithm, trials=120, batch=20))
+        study.run()
+        outcome = study.outcome(top=1)
+        assert outcome.best is not None
+        regret[algorithm] = outcome.best.losses[0, 0] / reference.losses[0, 0] - 1.0
+    assert regret[Algorithm.TPE] < 0.01 <= regret[Algorithm.RANDOM]
