@@ -1,4 +1,4 @@
-"""Rules for what a row does not say. Every filled cell is flagged; nothing is filled with a silent 0.
+"""Rules for what a row does not say. Filled cells are flagged, so that predictions can tell them.
 
 The rules follow what frameworks did by default when they did not print the setting; docs/imputation.md lists them.
 """

@@ -107,6 +107,7 @@ def prepare_runs(runs: pd.DataFrame) -> PreparedRuns:
         **layout,
         **training,
     )
+    _flag_texts(runs, imputer, workload)
     return PreparedRuns(
         workload=workload,
         software=_software(runs, stack, hardware, workload),
@@ -114,6 +115,21 @@ def prepare_runs(runs: pd.DataFrame) -> PreparedRuns:
         stack=stack,
         imputer=imputer,
     )
+
+
+def _flag_texts(runs: pd.DataFrame, imputer: Imputer, w: Workload) -> None:
+    """Flag named settings that a row does not say, where they bear on its step time."""
+    concerned = {
+        "pipeline_schedule": w.pp > 1.0,
+        "grad_reduce_dtype": w.dp * w.cp > 1.0,
+        "attention_backend": w.flash_attention,
+        "cuda_graphs": w.num_gpus > 0.0,
+        "optimizer": w.num_gpus > 0.0,
+    }
+    for column, rows in concerned.items():
+        imputer.flag(column, rows & np.asarray(texts(runs, column) == "", dtype=np.bool_))
+    nothing = np.asarray(texts(runs, "framework") == "", dtype=np.bool_)
+    imputer.flag("stack", nothing & np.asarray(texts(runs, "stack") == "", dtype=np.bool_))
 
 
 _HARDWARE_FIELDS = (

@@ -182,6 +182,18 @@ class TestFlags:
         assert list(imputer.fill("tp", 9.0)) == [1.0, 2.0]
         assert imputer.imputed_columns() == [[], []]
 
+    def test_named_settings_are_flagged_where_they_bear_on_time(self, make_runs):
+        said = {
+            "framework": "megatron-lm", "pipeline_schedule": "1f1b", "grad_reduce_dtype": "fp32", "optimizer": "adam",
+            "attention_backend": "flash2", "cuda_graphs": "none",
+        }  # fmt: skip
+        runs = make_runs(said, {}, {"pp": 1, "num_gpus": 4, "flash_attention": 0})
+        full, bare, alone = prepare_runs(runs).imputer.imputed_columns()
+        names = {"stack", "pipeline_schedule", "grad_reduce_dtype", "optimizer", "attention_backend", "cuda_graphs"}
+        assert not names & set(full)
+        assert names <= set(bare)
+        assert names & set(alone) == {"stack", "optimizer", "cuda_graphs"}
+
     def test_the_table_is_left_alone(self, make_runs):
         runs = make_runs({}, {"cp": 2})
         before = runs.copy()
