@@ -19,7 +19,7 @@ DEFAULT_YEAR = 2026.6
 """Plans carry no date: their software is taken to be as new as the newest measured run (August 2026)."""
 
 DEFAULT_VOCAB_SIZE = 51200.0
-"""GPT-2's vocabulary padded to a multiple of 1024, the commonest value among runs that do not print theirs."""
+"""GPT-2's vocabulary padded to a multiple of 1024, as Megatron's benchmarks train with."""
 
 
 @dataclass
