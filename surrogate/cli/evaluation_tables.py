@@ -40,12 +40,17 @@ def print_evaluation(evaluation: Evaluation) -> None:
     """Print what the first method reaches, how the baselines compare, and its error by part of the runs."""
     screen = console()
     first = str(evaluation.scores["method"].iloc[0])
+    screen.print(f"{first}: errors in percent over rows, then with equal weight per source")
     screen.print(error_table(evaluation, first))
+    screen.print(f"{first}: 90 % intervals, and rankings of layouts")
     screen.print(interval_table(evaluation, first))
     if not evaluation.comparisons.empty:
-        screen.print(comparison_table(evaluation, "mape", "MAPE over rows"))
-        screen.print(comparison_table(evaluation, "source_mape", "MAPE with equal weight per source"))
-        screen.print(f"+ {first} is better, ! worse: beyond a 95 % bootstrap over publisher families, on shared rows")
+        screen.print("MAPE over rows")
+        screen.print(comparison_table(evaluation, "mape"))
+        screen.print("MAPE with equal weight per source")
+        screen.print(comparison_table(evaluation, "source_mape"))
+        screen.print(f"+ {first} is better, ! worse: beyond a 95 % bootstrap over publisher families, on shared rows\n")
+    screen.print(f"{first}: MAPE over rows by part of the runs")
     screen.print(slice_table(evaluation, first))
 
 
@@ -66,7 +71,7 @@ def error_table(evaluation: Evaluation, method: str) -> Table:
         ]
         for record in _whole(evaluation, method)
     ]
-    return plain_table(header, rows, title=f"{method}: errors in percent over rows, then with equal weight per source")
+    return plain_table(header, rows)
 
 
 def interval_table(evaluation: Evaluation, method: str) -> Table:
@@ -87,7 +92,7 @@ def interval_table(evaluation: Evaluation, method: str) -> Table:
         ]
         for record in _whole(evaluation, method)
     ]
-    return plain_table(header, rows, title=f"{method}: 90 % intervals, and rankings of layouts")
+    return plain_table(header, rows)
 
 
 def _whole(evaluation: Evaluation, method: str) -> list[dict[Hashable, Any]]:
@@ -96,7 +101,7 @@ def _whole(evaluation: Evaluation, method: str) -> list[dict[Hashable, Any]]:
     return table[table["method"] == method].to_dict(orient="records")
 
 
-def comparison_table(evaluation: Evaluation, figure: str, title: str) -> Table:
+def comparison_table(evaluation: Evaluation, figure: str) -> Table:
     """Return the table that sets the first method beside each baseline, on the rows that both predict."""
     table = evaluation.comparisons[evaluation.comparisons["figure"] == figure]
     baselines = list(dict.fromkeys(table["baseline"]))
@@ -107,7 +112,7 @@ def comparison_table(evaluation: Evaluation, figure: str, title: str) -> Table:
         cells = [_comparison_cell(by_baseline.get(name)) for name in baselines]
         widest = max(by_baseline.values(), key=lambda record: int(record["rows"]))
         rows.append([question(protocol, variant), fraction(widest["figure_value"]), *cells])
-    return plain_table(("protocol", first, *(_SHORT.get(name, name) for name in baselines)), rows, title=title)
+    return plain_table(("protocol", first, *(_SHORT.get(name, name) for name in baselines)), rows)
 
 
 def _comparison_cell(record: Record | None) -> str:
@@ -126,15 +131,17 @@ def slice_table(evaluation: Evaluation, method: str) -> Table:
         for key, record in zip(wide.index, wide.to_dict(orient="records"), strict=True)
     ]
     header = ("protocol", *(_SHORT_SLICES.get(name, name) for name in parts))
-    return plain_table(header, rows, title=f"{method}: MAPE over rows by part of the runs")
+    return plain_table(header, rows)
 
 
 def print_memory(memory: MemoryEvaluation) -> None:
     """Print the errors of peak memory and of the verdict that a run fits."""
     screen = console()
-    screen.print(plain_table(*peak_rows(memory.peaks), title="peak memory, errors out of sample", texts=2))
+    screen.print("peak memory, errors out of sample")
+    screen.print(plain_table(*peak_rows(memory.peaks), texts=2))
     if not memory.outcomes.empty:
-        screen.print(plain_table(*outcome_rows(memory.outcomes), title="does it fit?", texts=3))
+        screen.print("does it fit?")
+        screen.print(plain_table(*outcome_rows(memory.outcomes), texts=3))
 
 
 def peak_rows(peaks: pd.DataFrame) -> tuple[Sequence[str], list[list[str]]]:
