@@ -67,7 +67,7 @@ def bar(fraction: float, width: int = BAR_WIDTH) -> str:
     Examples
     --------
     >>> bar(0.5, 4), bar(0.03, 4), bar(1.0, 4)
-    ('██', '', '████')
+    ('██', '▏', '████')
     """
     eighths = round(max(0.0, min(fraction, 1.0)) * width * 8)
     return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).rstrip()
@@ -93,7 +93,7 @@ def significant(value: float, digits: int = 3) -> str:
     Examples
     --------
     >>> significant(1150.4), significant(0.05599), significant(12.0)
-    ('1,150', '0.056', '12.0')
+    ('1,150', '0.0560', '12.0')
     """
     from math import floor, log10
 

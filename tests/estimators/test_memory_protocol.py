@@ -39,7 +39,7 @@ def test_every_scorable_row_is_predicted_once_per_protocol(runs, evaluation) -> 
 
 def test_known_sources_are_predicted_better_than_strangers(evaluation) -> None:
     scores = evaluation.peaks[evaluation.peaks["slice"] == "all"].set_index("protocol")
-    assert scores.loc["grouped", "mape"] < 0.12 < scores.loc["leave-one-source-out", "mape"]
+    assert scores.loc["grouped", "mape"] < min(0.11, scores.loc["leave-one-source-out", "mape"])
     assert (scores["mape"] < scores["naive_mape"]).all()
 
 
