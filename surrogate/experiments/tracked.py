@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import pandas as pd
 
+from surrogate.api.assessment import metric_key
 from surrogate.evaluation import Evaluation
+from surrogate.evaluation.slices import ALL_ROWS
+from surrogate.experiments.markdown import question
 from surrogate.report.accuracy_data import AccuracyData, coverage_by_family, errors_by_scale
 from surrogate.report.accuracy_images import accuracy_images
 from surrogate.tracking import log_evaluation
@@ -63,7 +67,7 @@ def method_images(view: Evaluation) -> dict[str, bytes]:
     rows = view.predictions[view.predictions["step_time_s"].notna()].reset_index(drop=True)
     if rows.empty:
         return {}
-    whole = view.scores[view.scores["slice"] == "all"]
+    whole = view.scores[view.scores["slice"] == ALL_ROWS]
     data = AccuracyData(
         rows=rows,
         by_scale=errors_by_scale(rows),
@@ -76,15 +80,13 @@ def method_images(view: Evaluation) -> dict[str, bytes]:
 
 
 def method_metrics(view: Evaluation) -> dict[str, float]:
-    """Return one method's figures as ``protocol variant/figure``, and ``protocol variant/slice/mape``."""
+    """Return one method's figures as ``protocol_variant/figure``, and ``protocol_variant/slice/mape``."""
     metrics: dict[str, float] = {}
     for row in view.scores.to_dict(orient="records"):
-        question = f"{row['protocol']} {row['variant']}".strip()
-        if row["slice"] == "all":
-            metrics |= {f"{question}/{name}": float(row[name]) for name in FIGURES if row[name] == row[name]}
+        if row["slice"] == ALL_ROWS:
+            metrics |= {f"{metric_key(question(row))}/{name}": float(row[name]) for name in FIGURES}
         else:
-            metrics[f"{question}/{row['slice']}/mape"] = float(row["mape"])
+            metrics[f"{metric_key(question(row), row['slice'])}/mape"] = float(row["mape"])
     for row in view.rankings.to_dict(orient="records"):
-        question = f"{row['protocol']} {row['variant']}".strip()
-        metrics |= {f"{question}/{name}": float(row[name]) for name in ("spearman", "regret")}
-    return metrics
+        metrics |= {f"{metric_key(question(row))}/{name}": float(row[name]) for name in ("spearman", "regret")}
+    return {name: value for name, value in metrics.items() if math.isfinite(value)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +14,7 @@ from surrogate.evaluation import METHODS
 from surrogate.experiments.accuracy import checked_config, evaluate_sources
 from surrogate.experiments.goals import GOALS, Goal, goal_table
 from surrogate.experiments.markdown import evaluation_markdown, markdown_table
-from surrogate.experiments.tracked import method_images, method_metrics, only_method
+from surrogate.experiments.tracked import method_images, method_metrics, only_method, track_methods
 
 CONFIG = {"experiment": "m:f", "runs": "runs.parquet", "protocols": ["random", "new-site"], "jobs": 1, "track": False}
 SIMPLE = {"hybrid": METHODS["constant MFU"], "nearest own run's MFU": METHODS["nearest own run's MFU"]}
@@ -81,9 +83,24 @@ def test_methods_log_the_same_metric_names(evaluation):
     names = [set(method_metrics(only_method(evaluation, method))) for method in SIMPLE]
     assert "random/source_mape" in names[0]
     assert names[1] <= names[0]
+    assert all(re.fullmatch(r"[a-z0-9_\-/]+", name) for name in names[0])
 
 
 def test_pictures_need_an_interval_only_for_coverage(evaluation):
     pictures = method_images(only_method(evaluation, "hybrid"))
     assert set(pictures) == {"plots/measured_vs_predicted.png", "plots/error_by_scale.png"}
     assert all(content.startswith(b"\x89PNG") for content in pictures.values())
+
+
+def test_every_method_becomes_a_run_of_the_experiment(runs, evaluation, tmp_path, monkeypatch):
+    import mlflow
+
+    uri = f"sqlite:///{tmp_path / 'tracked.db'}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.chdir(tmp_path)
+    track_methods(evaluation, runs, experiment="question")
+    client = mlflow.MlflowClient(uri)
+    found = client.search_runs([client.get_experiment_by_name("question").experiment_id])
+    assert {run.info.run_name for run in found} == set(SIMPLE)
+    by_name = {run.info.run_name: run.data.metrics for run in found}
+    assert by_name["hybrid"]["random/mape"] == pytest.approx(evaluation.figure("mape", protocol="random"))
