@@ -17,7 +17,7 @@ from surrogate.analytic.workload import FloatArray
 
 
 class Group(StrEnum):
-    """Coefficients that vary together between sites."""
+    """What a coefficient belongs to."""
 
     COMPUTE = "compute"
     MOE = "moe"
@@ -118,8 +118,3 @@ NAMES: Final = tuple(coefficient.name for coefficient in COEFFICIENTS)
 INDEX: Final = {name: position for position, name in enumerate(NAMES)}
 LOG_TEXTBOOK: Final[FloatArray] = np.log([coefficient.value for coefficient in COEFFICIENTS])
 LOG_SD: Final[FloatArray] = np.array([coefficient.log_sd for coefficient in COEFFICIENTS])
-
-
-def group_mask(group: Group) -> FloatArray:
-    """Return 1 for the coefficients of a group and 0 for the others, shape (k,)."""
-    return np.array([float(coefficient.group is group) for coefficient in COEFFICIENTS])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from surrogate.analytic.workload import FloatArray
 from surrogate.features.workload import PreparedRuns
@@ -16,10 +15,11 @@ a factor of e in five sizes at once, or of 150 in one."""
 def domain_reasons(
     prepared: PreparedRuns,
     similarity: FloatArray,
-    knowledge: NDArray[np.object_],
     categories: dict[str, list[str]],
 ) -> list[list[str]]:
     """Return why each row is out of domain; empty lists where it is not.
+
+    That nobody measured at its site is the normal case of a plan and no reason.
 
     Parameters
     ----------
@@ -27,8 +27,6 @@ def domain_reasons(
         n rows.
     similarity : ndarray, shape (n,)
         To the nearest measured run.
-    knowledge : ndarray of str, shape (n,)
-        What is known about the site; an unknown site alone is the normal case of a plan and no reason.
     categories : dict
         Texts seen in training, by column.
     """
@@ -36,7 +34,7 @@ def domain_reasons(
     stack = np.asarray(prepared.stack.stack, dtype=object)
     new_device = ~np.isin(accelerator, categories["accelerator"])
     new_stack = ~np.isin(stack, categories["stack"])
-    far = (similarity < FAR_SIMILARITY) & (knowledge != "")
+    far = similarity < FAR_SIMILARITY
     reasons: list[list[str]] = [[] for _ in range(len(prepared))]
     for row in np.flatnonzero(new_device):
         reasons[row].append(f"no measured run on {accelerator[row]}")

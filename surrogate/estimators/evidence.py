@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from surrogate.analytic.workload import FloatArray
-from surrogate.estimators.site_effects import squared_distances
+from surrogate.estimators.kernels import squared_distances
 from surrogate.features.columns import texts
 from surrogate.features.levels import SiteLevels
 from surrogate.features.workload import PreparedRuns

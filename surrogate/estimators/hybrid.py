@@ -232,7 +232,7 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         prediction = self._predict(table)
         half = self.intervals_.half_width(prediction.knowledge, prediction.log_sd, coverage)
         floor = table.terms.roofline_s
-        reasons = domain_reasons(table.prepared, prediction.similarity, prediction.knowledge, self.categories_)
+        reasons = domain_reasons(table.prepared, prediction.similarity, self.categories_)
         seconds = np.exp(prediction.log_time)
         columns: dict[str, Any] = {
             "step_time_s": seconds,

@@ -1,17 +1,29 @@
-"""Gaussian similarity of configurations: what the smooth term is made of."""
+"""Gaussian similarity of configurations: what the smooth terms, the gate and the evidence are made of."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from surrogate.analytic.workload import FloatArray
 
+Float = TypeVar("Float", np.float32, np.float64)
+
 _BLOCK_ROWS = 256
 """Rows whose similarities to a few thousand others stay in a core's cache."""
+
+
+def squared_distances(one: NDArray[Float], other: NDArray[Float]) -> NDArray[Float]:
+    """Return squared Euclidean distances between rows, shape (n, m)."""
+    total: NDArray[Float] = one @ other.T
+    total *= -2
+    total += (one**2).sum(axis=1)[:, None]
+    total += (other**2).sum(axis=1)[None, :]
+    nearest: NDArray[Float] = np.maximum(total, 0, out=total)
+    return nearest
 
 
 class SimilarityBlock(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surrogate.analytic.workload import FloatArray
-from surrogate.estimators.site_effects import squared_distances
+from surrogate.estimators.kernels import squared_distances
 from surrogate.features.levels import UNKNOWN, SiteLevels
 
 if TYPE_CHECKING:

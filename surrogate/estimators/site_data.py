@@ -77,16 +77,6 @@ class SiteData:
             noise_sd=self.noise_sd[rows],
         )
 
-    def joined(self, other: SiteData) -> SiteData:
-        """Return the rows of both."""
-        return SiteData(
-            terms=StepTerms(**concatenated(self.terms, other.terms)),
-            levels=SiteLevels(**concatenated(self.levels, other.levels)),
-            knobs=np.concatenate([self.knobs, other.knobs]),
-            log_time=np.concatenate([self.log_time, other.log_time]),
-            noise_sd=np.concatenate([self.noise_sd, other.noise_sd]),
-        )
-
 
 def concatenated(one: StepTerms | SiteLevels, other: StepTerms | SiteLevels) -> dict[str, Any]:
     """Return every column of both, one after the other."""

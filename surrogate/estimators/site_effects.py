@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -32,11 +32,9 @@ from surrogate.analytic.coefficients import LOG_SD, LOG_TEXTBOOK
 from surrogate.analytic.step_terms import StepTerms
 from surrogate.analytic.step_time import log_step_time, log_step_time_jacobian
 from surrogate.analytic.workload import FloatArray
-from surrogate.estimators.kernels import similarity_blocks
+from surrogate.estimators.kernels import similarity_blocks, squared_distances
 from surrogate.estimators.site_data import EffectScales, SharedPoints, SiteData, concatenated
 from surrogate.features.levels import UNKNOWN, SiteLevels
-
-Float = TypeVar("Float", np.float32, np.float64)
 
 LEVELS: Final = ("stack", "accelerator_family", "publisher_family", "release")
 _DAMPING = 0.6
@@ -367,13 +365,3 @@ def distinct_sites(levels: SiteLevels) -> list[tuple[NDArray[np.int64], SiteLeve
 def outlier_factor(surprise: FloatArray) -> FloatArray:
     """Return the factor on a row's noise by its error in standard deviations: ``max(1, z/2)^2``, shape (n,)."""
     return np.maximum(surprise / 2.0, 1.0) ** 2
-
-
-def squared_distances(one: NDArray[Float], other: NDArray[Float]) -> NDArray[Float]:
-    """Return squared Euclidean distances between rows, shape (n, m)."""
-    total: NDArray[Float] = one @ other.T
-    total *= -2
-    total += (one**2).sum(axis=1)[:, None]
-    total += (other**2).sum(axis=1)[None, :]
-    nearest: NDArray[Float] = np.maximum(total, 0, out=total)
-    return nearest

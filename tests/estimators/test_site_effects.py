@@ -12,9 +12,9 @@ from scipy.spatial.distance import cdist
 
 from surrogate.analytic.coefficients import INDEX, LOG_SD, LOG_TEXTBOOK
 from surrogate.analytic.step_time import log_step_time
-from surrogate.estimators.kernels import similarity_blocks
+from surrogate.estimators.kernels import similarity_blocks, squared_distances
 from surrogate.estimators.site_data import SharedPoints, SiteData
-from surrogate.estimators.site_effects import LEVELS, SiteEffects, distinct_sites, outlier_factor, squared_distances
+from surrogate.estimators.site_effects import LEVELS, SiteEffects, distinct_sites, outlier_factor
 from surrogate.features.levels import UNKNOWN, SiteLevels
 
 
