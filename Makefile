@@ -31,7 +31,8 @@ quick:  ## all but the slow ones
 cov:  ## branch coverage
 	$(BIN)python -m pytest -n 2 --dist worksteal --cov --cov-report term-missing
 
-bench:  ## accuracy of every protocol, from the shipped runs
+bench:  ## speed on this machine, then the accuracy of every protocol on the shipped runs
+	$(BIN)python benchmarks/speed.py
 	$(BIN)surrogate evaluate data/runs.parquet
 
 data:  ## the shipped table from its sources

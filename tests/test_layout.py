@@ -7,11 +7,14 @@ import io
 import re
 import subprocess
 import tokenize
+import tomllib
 from collections import Counter
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+import surrogate
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "surrogate"
@@ -116,6 +119,12 @@ def test_loading_runs_no_code() -> None:
     assert found == []
 
 
+def test_one_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == surrogate.__version__
+    assert f"## {surrogate.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
 def test_no_catch_all_module() -> None:
     assert [_name(path) for path in MODULES if path.stem in ("utils", "helpers", "common", "misc")] == []
 
@@ -157,6 +166,11 @@ def test_links_of_the_documents_lead_somewhere() -> None:
             if "://" not in target and not target.startswith("mailto:") and not (path.parent / target).exists():
                 broken.append(f"{_name(path)} -> {target}")
     assert broken == []
+
+
+def test_the_index_names_every_document() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    assert [path.name for path in (ROOT / "docs").glob("*.md") if f"]({path.name})" not in index] == ["README.md"]
 
 
 def test_verbs_are_in_the_readme() -> None:
