@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
+
+from surrogate.cli.output import print_json
 
 TrackingOption = Annotated[str | None, typer.Option(help="MLflow store [MLFLOW_TRACKING_URI, else mlruns/].")]
 HostOption = Annotated[str, typer.Option(help="Address to listen on.")]
@@ -21,12 +24,10 @@ def ui(
     """Open MLflow's user interface: compare trainings, look at plots, load models."""
     from surrogate.tracking.server import serve_ui, ui_command
 
+    command = ui_command(tracking_uri, host, port)
     if as_json:
-        from surrogate.cli.output import print_json
-
-        command = ui_command(tracking_uri, host, port)
         print_json({"uri": command.uri, "address": command.address, "command": list(command.arguments)})
         return
-    command = ui_command(tracking_uri, host, port)
     typer.echo(f"{command.uri} at {command.address} (Ctrl-C stops it)")
-    raise typer.Exit(serve_ui(command))
+    sys.stdout.flush()
+    serve_ui(command)

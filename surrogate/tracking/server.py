@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
 import sys
 from dataclasses import dataclass
+from typing import NoReturn
 
 from surrogate.tracking.store import locate_store
 
@@ -29,9 +30,6 @@ def ui_command(tracking_uri: str | None, host: str, port: int) -> UiCommand:
     return UiCommand(uri=store.uri, address=f"http://{host}:{port}", arguments=tuple(arguments))
 
 
-def serve_ui(command: UiCommand) -> int:
-    """Run the server until it ends and return its exit code."""
-    try:
-        return subprocess.run(command.arguments, check=False).returncode
-    except KeyboardInterrupt:
-        return 0
+def serve_ui(command: UiCommand) -> NoReturn:
+    """Become the server: signals and the exit code are its own."""
+    os.execv(command.arguments[0], command.arguments)

@@ -20,6 +20,8 @@ URI_VARIABLE: Final = "MLFLOW_TRACKING_URI"
 LOCAL_FOLDER: Final = "mlruns"
 _DATABASE: Final = "mlflow.db"
 _ARTIFACTS: Final = "artifacts"
+_EXPERIMENT_TAGS: Final = {"mlflow.experimentKind": "custom_model_development"}
+"""Opens the interface on trainings and metrics, not on traces of chats."""
 _SQLITE: Final = "sqlite:///"
 _QUIET_LOGGERS: Final = ("mlflow", "mlflow.store.db.utils", "mlflow.pyfunc", "alembic")
 
@@ -71,7 +73,7 @@ class OpenStore:
         if found is None:
             artifacts = self.store.artifacts
             location = None if artifacts is None else artifacts.as_uri()
-            return str(self.client.create_experiment(name, artifact_location=location))
+            return str(self.client.create_experiment(name, artifact_location=location, tags=_EXPERIMENT_TAGS))
         if found.lifecycle_stage == "deleted":
             self.client.restore_experiment(found.experiment_id)
         return str(found.experiment_id)

@@ -136,3 +136,12 @@ def test_a_site_file_that_is_none(run_cli, plan_file: Path, tmp_path: Path):
         code, _, err = run_cli(*arguments)
         assert (code, len(err.splitlines())) == (1, 1)
         assert "not a site file" in err
+
+
+def test_ui_becomes_the_server(run_cli, monkeypatch: pytest.MonkeyPatch):
+    called: list[tuple[str, ...]] = []
+    monkeypatch.setattr("os.execv", lambda program, arguments: called.append((program, *arguments)))
+    code, out, _ = run_cli("ui", "--port", "5056")
+    assert code == 0
+    assert "http://127.0.0.1:5056" in out
+    assert called[0][2:5] == ("-m", "mlflow", "ui")
