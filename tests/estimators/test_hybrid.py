@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from copy import copy
 
 import numpy as np
 import pandas as pd
@@ -50,14 +51,14 @@ class TestPredictions:
             assert (frame.step_time_lower_s >= floor * (1 - 1e-12)).all()
             assert (frame.analytic_step_time_s >= floor * (1 - 1e-12)).all()
 
-    def test_a_site_that_claims_the_impossible_is_held_at_the_roofline(self, hybrid, measured_runs):
-        rows = measured_runs[measured_runs.source == "megatron-lm-sc21"].assign(
-            source="magic", publisher_family="magic"
-        )
-        floor = prepare_table(rows).terms.roofline_s
-        magic = rows.assign(measured_step_time_s=floor * 0.2)
-        taught = hybrid.condition(pd.concat([magic] * 3, ignore_index=True))
-        assert (taught.predict(rows) >= floor * (1 - 1e-12)).all()
+    def test_effects_that_ask_for_the_impossible_end_at_the_roofline(self, hybrid, plans):
+        mad = copy(hybrid)
+        mad.effects_ = copy(hybrid.effects_)
+        mad.effects_.alpha_ = hybrid.effects_.alpha_ - 1.0
+        frame, floor = mad.predict_frame(plans), prepare_table(plans).terms.roofline_s
+        assert (mad.predict_log(plans).analytic_log_time < np.log(floor)).any()
+        assert (frame.step_time_s >= floor * (1 - 1e-12)).all()
+        assert (frame[list(PARTS)].sum(axis=1) >= floor * (1 - 1e-9)).all()
 
     def test_one_row_is_a_row_of_many(self, hybrid, measured_runs):
         some = measured_runs.iloc[::17]
