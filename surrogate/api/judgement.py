@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,9 @@ import pandas as pd
 from surrogate.api.changes import Effect, effects_of_changes
 from surrogate.api.predictor import PARTS, Predictor
 from surrogate.errors import InputError
+
+if TYPE_CHECKING:
+    from surrogate.estimators import HybridPredictor
 
 JUDGEMENT_COVERAGE: Final = 0.95
 """A normal run is called slow or fast in 5 % of cases at most."""
@@ -111,6 +114,36 @@ def judge(plan: pd.DataFrame, measured_step_time_s: float, predictor: Predictor,
         reference=reference or describe_reference(str(row["site_knowledge"]), predictor),
         causes=explaining_causes(gap, effects_of_changes(plan, predictor), row),
     )
+
+
+def false_alarm_rates(step_time: HybridPredictor) -> dict[str, float]:
+    """Return how often normal runs are called slow or fast, by what is known about their site.
+
+    Parameters
+    ----------
+    step_time : HybridPredictor
+        Fitted.
+
+    Returns
+    -------
+    dict
+        Per level of knowledge the share of a publisher family's runs outside the limits that the other families
+        set, averaged over families: each family is judged as if it were new.
+    """
+    from surrogate.estimators.intervals import ConformalScores
+
+    rates = {}
+    for level, scores in step_time.intervals_.scores.items():
+        shares = []
+        for family in np.unique(scores.family):
+            own = scores.family == family
+            if own.all():
+                continue
+            others = ConformalScores(score=scores.score[~own], family=scores.family[~own])
+            shares.append(float(np.mean(scores.score[own] > others.quantile(JUDGEMENT_COVERAGE))))
+        if shares:
+            rates[level] = float(np.mean(shares))
+    return rates
 
 
 def describe_reference(knowledge: str, predictor: Predictor) -> str:

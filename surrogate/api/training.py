@@ -17,6 +17,7 @@ import pandas as pd
 import surrogate
 from surrogate import __version__
 from surrogate.api.assessment import SPLIT, assess, named_figures
+from surrogate.api.judgement import false_alarm_rates
 from surrogate.api.manifest import CARD_FILE, MANIFEST_FILE, Manifest, checksums
 from surrogate.api.model_card import model_card
 from surrogate.api.model_directory import (
@@ -109,6 +110,8 @@ def train(
     evaluation = assess(runs, random_state=random_state, n_jobs=n_jobs, progress=tell) if evaluate else None
     tell(f"writing {target}")
     manifest = describe_training(runs, run_paths, evaluation, random_state)
+    alarms = {f"judge/false_alarms/{level}": rate for level, rate in false_alarm_rates(step_time).items()}
+    manifest = replace(manifest, metrics={**manifest.metrics, **alarms})
     written = write_model(target, step_time, memory, manifest)
     predictor = Predictor(
         step_time=step_time, memory=memory, manifest=written, directory=target, origin=Origin.ARGUMENT

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from surrogate import api
 from surrogate.api.changes import Effect, effects_of_changes, possible_changes, with_changes
 from surrogate.api.comparison import ratio_log_sd
-from surrogate.api.judgement import Verdict, explaining_causes
+from surrogate.api.judgement import Verdict, explaining_causes, false_alarm_rates
+from surrogate.api.model_directory import packaged_directory
 from surrogate.api.predictor import PARTS
 from surrogate.errors import InputError, UnknownNameError
+from surrogate.estimators.intervals import ConformalScores
 from surrogate.features.workload import prepare_runs
 from surrogate.plan import load_plan, plans_to_frame
 
@@ -62,6 +66,22 @@ def test_verdicts(plan: pd.DataFrame, predictor: api.Predictor, factor: float, v
 def test_the_reference_is_what_is_known(plan: pd.DataFrame, predictor: api.Predictor):
     for name, words in (("torchtitan-perf-2024", "same release"), ("meta-torchtitan", "same publisher")):
         assert words in api.judge(plan, 3.0, api.choose_site(predictor, name)).reference
+
+
+def test_false_alarms_are_counted_family_by_family():
+    """Families a and b score 1 to 20 each: the 95th percentile of one is 20, nothing of the other lies above it."""
+    score = np.tile(np.arange(1.0, 21.0), 2)
+    family = np.repeat(np.array(["a", "b"], dtype=object), 20)
+    scores = {"population": ConformalScores(score=score, family=family)}
+    step_time = SimpleNamespace(intervals_=SimpleNamespace(scores=scores))
+    assert false_alarm_rates(step_time) == {"population": 0.0}  # type: ignore[arg-type]
+    scores["population"] = ConformalScores(score=np.where(family == "b", score * 2.0, score), family=family)
+    assert false_alarm_rates(step_time) == {"population": 0.25}  # type: ignore[arg-type]
+
+
+def test_the_shipped_predictor_raises_few_false_alarms():
+    rates = false_alarm_rates(api.load_predictor(packaged_directory()).step_time)
+    assert max(rates.values()) < 0.07
 
 
 def test_one_plan_at_a_time(plan: pd.DataFrame, predictor: api.Predictor):
