@@ -14,7 +14,9 @@ QUICK = ("--no-track", "--no-evaluate")
 
 
 def tree(directory: Path) -> dict[str, bytes]:
-    return {path.relative_to(directory).as_posix(): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(directory).as_posix(): path.read_bytes() for path in directory.rglob("*") if path.is_file()
+    }
 
 
 @pytest.fixture
@@ -97,9 +99,7 @@ def test_bad_rows_are_all_listed_and_the_old_model_stays(
         ("columns.csv", b"run_id,tp\na,1\n", "num_layers"),
     ],
 )
-def test_unusable_tables(
-    run_cli, tmp_path: Path, model_dir: Path, name: str, content: bytes | None, words: str
-):
+def test_unusable_tables(run_cli, tmp_path: Path, model_dir: Path, name: str, content: bytes | None, words: str):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     before = tree(model_dir)
