@@ -84,7 +84,7 @@ class CandidatePreparer:
     def _context_row(self, values: tuple[Any, ...]) -> dict[str, Any]:
         settings = dict(zip(CONTEXT_COLUMNS, values, strict=True))
         if settings["pipeline_schedule"] == FOLLOWS_VP:
-            settings["pipeline_schedule"] = None
+            settings["pipeline_schedule"] = "1f1b"
         return {**self._given, **_PLACEHOLDER, **_PLACEHOLDER_BATCH, **settings}
 
     def _context_of(self, codes: Mapping[str, Codes]) -> IntArray:
