@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LARGEST_RESIDUAL = 0.5
 """Corrections of log time are clipped to this: a factor of 1.65."""
-_GATE_LENGTH = 2.0
+_GATE_LENGTH = 1.5
 _CHUNK_ROWS = 4096
 _GATE_HALF = 3.0
 """Similar runs at which the residual counts half."""
