@@ -70,8 +70,8 @@ class TestGate:
         assert not model.gate(levels_of("beta", UNKNOWN), features[:2]).any()
 
     def test_counts_similar_runs(self):
-        # three runs at the point itself, one at distance 2: 3 + exp(-1/2)
-        knobs = np.array([[0.0], [0.0], [0.0], [2.0]])
+        # three runs at the point itself, one at distance 1.5: 3 + exp(-1/2)
+        knobs = np.array([[0.0], [0.0], [0.0], [1.5]])
         model = ResidualModel(QUICK, num_threads=1).fit(knobs, np.zeros(4), levels_of(*["alpha"] * 4), knobs)
         similar = 3.0 + np.exp(-0.5)
         gate = model.gate(levels_of("alpha"), np.zeros((1, 1)))
