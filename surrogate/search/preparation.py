@@ -1,7 +1,8 @@
 """Candidates as the analytic model's input, without passing a table of text through imputation.
 
 What imputation fills depends on a few settings only. Every combination of those is prepared once, as a table; a
-candidate takes its combination's row and its own layout. The result equals `prepare_runs` of the candidates' table.
+candidate takes its combination's row and its own layout. The result equals `prepare_runs` of the candidates' table, but
+for the flags of filled cells, which are left out.
 """
 
 from __future__ import annotations
@@ -70,7 +71,6 @@ class CandidatePreparer:
         """
         count, rows = block_length(codes), self._context_of(codes)
         contexts = self.contexts
-        missing = {name: _gather(mask, rows, count) for name, mask in contexts.imputer.missing.items()}
         return PreparedRuns(
             workload=self._workload(
                 self.space.columns(codes), _take(contexts.workload, rows, count, Workload), rows, count
@@ -78,7 +78,7 @@ class CandidatePreparer:
             software=_take(contexts.software, rows, count, SoftwareTraits),
             hardware=_take(contexts.hardware, rows, count, Hardware),
             stack=_take(contexts.stack, rows, count, StackTraits),
-            imputer=Imputer(self.site_runs(count), missing),
+            imputer=Imputer(self.site_runs(count)),
         )
 
     def _context_row(self, values: tuple[Any, ...]) -> dict[str, Any]:
