@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from surrogate.analytic.workload import FloatArray
 
@@ -14,6 +17,22 @@ Float = TypeVar("Float", np.float32, np.float64)
 
 _BLOCK_ROWS = 256
 """Rows whose similarities to a few thousand others stay in a core's cache."""
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS on one thread, inside a `with` or as a decorator.
+
+    Products and factorisations here are small: on a busy machine two threads waited for each other six times as long
+    as one of them worked (benchmarks/speed.py).
+    """
+    with _thread_pools().limit(limits=1, user_api="blas"):
+        yield
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 def squared_distances(one: NDArray[Float], other: NDArray[Float]) -> NDArray[Float]:
@@ -62,9 +81,10 @@ def similarity_blocks(points: FloatArray, known: FloatArray, length: float) -> I
     right = np.column_stack([other, -0.5 * (other**2).sum(axis=1), np.ones(len(other))]).astype(np.float32)
     transposed = np.ascontiguousarray(right.T)
     buffer = np.empty((min(_BLOCK_ROWS, len(left)), len(right)), dtype=np.float32)
-    for start in range(0, len(left), _BLOCK_ROWS):
-        rows = slice(start, min(start + _BLOCK_ROWS, len(left)))
-        block = buffer[: rows.stop - start]
-        np.matmul(left[rows], transposed, out=block)
-        np.exp(np.minimum(block, 0.0, out=block), out=block)
-        yield SimilarityBlock(rows, block)
+    with one_blas_thread():
+        for start in range(0, len(left), _BLOCK_ROWS):
+            rows = slice(start, min(start + _BLOCK_ROWS, len(left)))
+            block = buffer[: rows.stop - start]
+            np.matmul(left[rows], transposed, out=block)
+            np.exp(np.minimum(block, 0.0, out=block), out=block)
+            yield SimilarityBlock(rows, block)

@@ -32,7 +32,7 @@ from surrogate.analytic.coefficients import LOG_SD, LOG_TEXTBOOK
 from surrogate.analytic.step_terms import StepTerms
 from surrogate.analytic.step_time import log_step_time, log_step_time_jacobian
 from surrogate.analytic.workload import FloatArray
-from surrogate.estimators.kernels import similarity_blocks, squared_distances
+from surrogate.estimators.kernels import one_blas_thread, similarity_blocks, squared_distances
 from surrogate.estimators.site_data import EffectScales, SharedPoints, SiteData, concatenated
 from surrogate.features.levels import UNKNOWN, SiteLevels
 
@@ -93,6 +93,7 @@ class SiteEffects:
         self.scales = scales or EffectScales()
         self.relinearisations = relinearisations
 
+    @one_blas_thread()
     def fit(self, data: SiteData, groups: NDArray[np.int64] | None = None) -> SiteEffects:
         """Condition on `data`, relinearising around what stacks and devices turn out to be.
 
@@ -146,6 +147,7 @@ class SiteEffects:
         self.noise_sd_ = self.noise_sd_ * outlier_factor(np.abs(self.left_out(groups)) / log_sd)
         self.condition()
 
+    @one_blas_thread()
     def left_out(self, groups: NDArray[np.int64]) -> FloatArray:
         """Return measured less predicted log time of each row without its group, in closed form, shape (n,).
 
@@ -174,6 +176,7 @@ class SiteEffects:
         shift = np.einsum("nk,nk->n", self.jacobian_, points - LOG_TEXTBOOK)
         self.residual_ = data.log_time - log_step_time(data.terms, points) + shift
 
+    @one_blas_thread()
     def condition(self) -> None:
         """Solve for `alpha_` from what is known: levels, knobs, Jacobian, residual and noise."""
         covariance = self.covariance(self.jacobian_, self.levels_, self.knobs_)
@@ -261,6 +264,7 @@ class SiteEffects:
                 local[own] = near.max(axis=1)
         return SmoothCorrection(correction, similarity, local)
 
+    @one_blas_thread()
     def predict(
         self, terms: StepTerms, levels: SiteLevels, knobs: FloatArray, *, with_spread: bool = True
     ) -> SiteEstimate:
@@ -298,6 +302,7 @@ class SiteEffects:
             similarity=smooth.similarity,
         )
 
+    @one_blas_thread()
     def site_covariance(self, site: SiteLevels) -> FloatArray:
         """Return the posterior covariance of one site's log coefficients and offset, shape (k + 1, k + 1)."""
         s = self.scales
