@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 LARGEST_RESIDUAL = 0.5
 """Corrections of log time are clipped to this: a factor of 1.65."""
-_GATE_LENGTH = 1.5
-_CHUNK_ROWS = 4096
-_GATE_HALF = 3.0
+GATE_LENGTH = 1.5
+"""Distance in knob space over which a measured run counts as similar."""
+GATE_HALF = 3.0
 """Similar runs at which the residual counts half."""
+_CHUNK_ROWS = 4096
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +78,7 @@ class ResidualModel:
         similar = similar_runs(levels, knobs, self.evidence_family_, self.evidence_knobs_)
         if without_itself:
             similar = np.maximum(similar - 1.0, 0.0)
-        return similar / (similar + _GATE_HALF)
+        return similar / (similar + GATE_HALF)
 
     def out_of_fold(self, features: FloatArray, residual: FloatArray, folds: NDArray[np.int64]) -> FloatArray:
         """Return corrections of rows by trees that did not see their fold, shape (n,)."""
@@ -122,5 +123,5 @@ def similar_runs(
         rows = np.flatnonzero(levels.publisher_family == family)
         for chunk in np.array_split(rows, len(rows) // _CHUNK_ROWS + 1):
             distance2 = squared_distances(knobs[chunk], evidence_knobs[of_family])
-            count[chunk] = np.exp(distance2 * (-0.5 / _GATE_LENGTH**2)).sum(axis=1)
+            count[chunk] = np.exp(distance2 * (-0.5 / GATE_LENGTH**2)).sum(axis=1)
     return count

@@ -39,7 +39,7 @@ from surrogate.features.levels import UNKNOWN, SiteLevels
 LEVELS: Final = ("stack", "accelerator_family", "publisher_family", "release")
 _DAMPING = 0.6
 """Share of each Gauss-Newton step that is taken."""
-_SLOPE_STEP = 0.1
+SLOPE_STEP = 0.1
 """Share of the way to a site's coefficients over which the slope of log time is taken."""
 _SMALLEST_SURPRISING_SD = 0.05
 _BLOCK_ROWS = 4096
@@ -286,13 +286,13 @@ class SiteEffects:
         log_time, variance = np.empty(len(levels)), np.empty(len(levels))
         for of_site, site in distinct_sites(levels):
             point, offset = self.linearisation_points(site)[0], self.offsets(site)[0]
-            towards_site = _SLOPE_STEP * (self.coefficients(site)[0] - point)
+            towards_site = SLOPE_STEP * (self.coefficients(site)[0] - point)
             directions = self._main_directions(site) if with_spread else np.zeros((0, len(point) + 1))
             for rows in np.array_split(of_site, len(of_site) // _BLOCK_ROWS + 1):
                 block = terms if len(rows) == len(levels) else terms.take(rows)
                 base = log_step_time(block, point)
                 moved = log_step_time(block, point + towards_site)
-                log_time[rows] = base + (moved - base) / _SLOPE_STEP + offset
+                log_time[rows] = base + (moved - base) / SLOPE_STEP + offset
                 variance[rows] = _variance(block, point, base, directions)
         far = self.scales.smooth**2 * (1.0 - smooth.similarity**2)
         new = self.scales.site_smooth**2 * (1.0 - smooth.local_similarity**2)

@@ -19,7 +19,8 @@ from surrogate.analytic.step_terms import StepTerms, step_terms
 from surrogate.analytic.step_time import log_step_time
 from surrogate.analytic.workload import BoolArray, FloatArray, IntArray
 from surrogate.estimators.hybrid import HybridPredictor
-from surrogate.estimators.residual_model import LARGEST_RESIDUAL
+from surrogate.estimators.residual_model import GATE_HALF, GATE_LENGTH, LARGEST_RESIDUAL
+from surrogate.estimators.site_effects import SLOPE_STEP
 from surrogate.features.knobs import KNOBS, knob_matrix
 from surrogate.features.levels import UNKNOWN, SiteLevels, site_levels
 from surrogate.features.workload import PreparedRuns, prepare_runs
@@ -28,11 +29,6 @@ from surrogate.search.preparation import CandidatePreparer
 _SETTINGS: Final = ("full_recompute", "sequence_parallel", "selective_recompute")
 _SETTING_KNOBS: Final = np.array([KNOBS.index(name) for name in _SETTINGS])
 _LAYOUT_KNOBS: Final = np.array([position for position in range(len(KNOBS)) if position not in set(_SETTING_KNOBS)])
-_SLOPE_STEP: Final = 0.1
-"""Share of the way to a site's coefficients over which the slope of log time is taken, as in `SiteEffects`."""
-_GATE_LENGTH: Final = 2.0
-_GATE_HALF: Final = 3.0
-"""Those of the gate in `ResidualModel`."""
 _SLACK: Final = 1e-4
 """Rounding of the kernel sums, in log time."""
 _COVERAGE: Final = 0.9
@@ -128,7 +124,7 @@ class HybridStepTime:
         effects = self.predictor.effects_
         scales = effects.scales
         base = log_step_time(terms, site.point)
-        slope = (log_step_time(terms, site.ahead) - base) / _SLOPE_STEP
+        slope = (log_step_time(terms, site.ahead) - base) / SLOPE_STEP
         smooth = scales.smooth**2 * grid.kernel_sum(effects.knobs_, effects.alpha_, scales.smooth_length)
         if site.own_rows.any():
             own = site.own_rows
@@ -141,8 +137,8 @@ class HybridStepTime:
         """Return the most that trees may take off log time: their clip times the gate, shape (n,) or ()."""
         if not len(site.evidence_knobs):
             return np.zeros(())
-        similar = grid.kernel_sum(site.evidence_knobs, np.ones(len(site.evidence_knobs)), _GATE_LENGTH)
-        return LARGEST_RESIDUAL * similar / (similar + _GATE_HALF)
+        similar = grid.kernel_sum(site.evidence_knobs, np.ones(len(site.evidence_knobs)), GATE_LENGTH)
+        return LARGEST_RESIDUAL * similar / (similar + GATE_HALF)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -165,7 +161,7 @@ class _Site:
         is_known = family != UNKNOWN
         return cls(
             point=point,
-            ahead=point + _SLOPE_STEP * (effects.coefficients(site)[0] - point),
+            ahead=point + SLOPE_STEP * (effects.coefficients(site)[0] - point),
             offset=float(effects.offsets(site)[0]),
             own_rows=np.asarray((effects.levels_.publisher_family == family) & is_known, dtype=np.bool_),
             evidence_knobs=residual.evidence_knobs_[(residual.evidence_family_ == family) & is_known],
