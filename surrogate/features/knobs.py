@@ -37,12 +37,13 @@ KNOBS = (
     "overlap_grad_reduce",
     "ep_overlap",
     "cuda_graphs",
+    "fused_dispatch",
 )
 _SMALLEST = 1e-9
 
 
 def knob_matrix(prepared: PreparedRuns) -> FloatArray:
-    """Return the knobs of n rows in the order of `KNOBS`, shape (n, 25)."""
+    """Return the knobs of n rows in the order of `KNOBS`, shape (n, 26)."""
     w = prepared.workload
     sizes = (
         w.num_layers,
@@ -72,6 +73,7 @@ def knob_matrix(prepared: PreparedRuns) -> FloatArray:
         w.overlap_grad_reduce,
         w.ep_overlap,
         w.cuda_graphs,
+        2.0 * (prepared.stack.fused_dispatch & (w.ep > 1.0)),
     )
     columns = [np.log(np.maximum(size, _SMALLEST)) for size in sizes]
     columns += [np.asarray(setting, dtype=np.float64) for setting in settings]

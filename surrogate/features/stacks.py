@@ -41,6 +41,7 @@ _FIRST_MEGATRON_CORE_YEAR = 2023.0
 
 _MEGATRON_LIKE = ("megatron-core", "megatron-lm-classic", "megatron-deepspeed", "aleph-alpha-scaling")
 _XLA = ("maxtext", "paxml")
+_FUSED_DISPATCHERS = ("deepep", "hybridep")
 
 
 def stack_of(framework: str, *, before_megatron_core: bool = False, torch_1: bool = False) -> str:
@@ -98,6 +99,8 @@ class StackTraits:
     is_classic_megatron: BoolArray
     is_xla: BoolArray
     is_torch_fsdp: BoolArray
+    fused_dispatch: BoolArray
+    """DeepEP or HybridEP kernels move tokens to their experts, instead of a permutation and an all-to-all."""
 
     def named(self, *names: str) -> BoolArray:
         """Return which rows run one of these stacks."""
@@ -119,4 +122,7 @@ def stack_traits(runs: pd.DataFrame) -> StackTraits:
         is_classic_megatron=rows("megatron-lm-classic", "megatron-deepspeed"),
         is_xla=rows(*_XLA),
         is_torch_fsdp=rows("torchtitan", "nemo-automodel"),
+        fused_dispatch=np.asarray(
+            lookup(texts(runs, "moe_dispatcher"), lambda text: text in _FUSED_DISPATCHERS, bool), dtype=np.bool_
+        ),
     )
