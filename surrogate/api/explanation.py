@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,10 @@ import pandas as pd
 from surrogate.api.changes import Effect, effects_of_changes
 from surrogate.api.predictor import PARTS, Predictor
 
+if TYPE_CHECKING:
+    from surrogate.feasibility import ItemAdvice, NearbyLayout
+
+_MAX_ITEMS = 6
 _WORTH_TELLING = 0.002
 """Changes below 0.2 % are left out."""
 
@@ -22,6 +27,23 @@ class Term:
     cause: str
     seconds: float
     share: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryAccount:
+    """The peak of the worst pipeline stage, item by item, and what to do when it does not fit."""
+
+    worst_stage: int
+    """From 0."""
+    num_stages: int
+    usable_bytes: float
+    head_room_bytes: float
+    """Usable less predicted peak; negative when it does not fit."""
+    host_bytes: float
+    items: Sequence[ItemAdvice]
+    """Largest first, each with what lowers it."""
+    nearest_layouts: Sequence[NearbyLayout]
+    """Layouts one or two changes away that fit, fastest first; none are looked for when the plan fits."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +60,7 @@ class Explanation:
     """release, family or population: whose habits the coefficients follow."""
     changes: Sequence[Effect]
     """Single changes of the plan, the fastest first."""
+    memory: MemoryAccount
 
     def to_dict(self) -> dict[str, object]:
         """Return the explanation in plain JSON."""
@@ -70,4 +93,34 @@ def explain(plan: pd.DataFrame, predictor: Predictor) -> Explanation:
         residual_factor=total / float(row["analytic_step_time_s"]),
         site_knowledge=str(row["site_knowledge"]),
         changes=[effect for effect in effects if abs(effect.ratio - 1.0) >= _WORTH_TELLING],
+        memory=account_for_memory(plan, predictor),
+    )
+
+
+def account_for_memory(plan: pd.DataFrame, predictor: Predictor) -> MemoryAccount:
+    """Itemise the worst stage's peak of one plan; when it does not fit, name the nearest layouts that do.
+
+    Parameters
+    ----------
+    plan : DataFrame of one row
+        Canonical columns.
+    predictor : Predictor
+        The one that predicted it.
+    """
+    from surrogate.estimators.oom import DEFAULT_OOM_RISK
+    from surrogate.feasibility import items_to_attack, nearest_layouts
+    from surrogate.features import prepare_runs
+
+    workload = prepare_runs(plan).workload
+    memory = predictor.memory.predict(plan, workload)
+    usable, peak = float(workload.hbm_bytes[0]), float(memory.peak_bytes[0])
+    fits = float(memory.oom_probability[0]) <= DEFAULT_OOM_RISK
+    return MemoryAccount(
+        worst_stage=int(memory.breakdown.stage[0]),
+        num_stages=int(workload.pp[0]),
+        usable_bytes=usable,
+        head_room_bytes=usable - peak,
+        host_bytes=float(memory.breakdown.host_bytes[0]),
+        items=items_to_attack(memory.breakdown, limit=_MAX_ITEMS),
+        nearest_layouts=[] if fits else nearest_layouts(plan, predictor.predict_frame),
     )

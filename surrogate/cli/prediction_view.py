@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from surrogate.api import Predictor
     from surrogate.api.anchor import AnchoredRatio
-    from surrogate.api.explanation import Explanation
+    from surrogate.api.explanation import Explanation, MemoryAccount
     from surrogate.api.judgement import Judgement
     from surrogate.api.prediction import Prediction
     from surrogate.cli.predict import Extras
@@ -121,6 +121,38 @@ def _print_explanation(screen: Console, explanation: Explanation) -> None:
         for effect in effects
     ]  # fmt: skip
     screen.print(plain_table(("if", "step time", "change", "memory"), rows))
+    _print_memory(screen, explanation.memory)
+
+
+def _print_memory(screen: Console, memory: MemoryAccount) -> None:
+    room = f"head-room {gibibytes(memory.head_room_bytes)} of {gibibytes(memory.usable_bytes)}"
+    host = f"; {gibibytes(memory.host_bytes)} in host memory" if memory.host_bytes else ""
+    screen.print(f"  memory of the worst stage ({memory.worst_stage + 1} of {memory.num_stages}), {room}{host}")
+    items = [
+        (
+            advice.item.removesuffix("_bytes").replace("_", " "),
+            gibibytes(advice.bytes),
+            percent(advice.share),
+            advice.remedy,
+        )
+        for advice in memory.items
+    ]
+    table = plain_table(("item", "size", "share", "what lowers it"), items)
+    table.columns[-1].justify = "left"
+    screen.print(table)
+    if not memory.nearest_layouts:
+        return
+    layouts = [
+        (
+            ", ".join(f"{field}={value}" for field, value in layout.changes.items()),
+            seconds(layout.step_time_s),
+            percent(layout.step_time_ratio - 1.0, signed=True),
+            gibibytes(layout.peak_memory_bytes),
+            percent(layout.oom_probability),
+        )
+        for layout in memory.nearest_layouts
+    ]
+    screen.print(plain_table(("nearest layouts that fit", "step time", "price", "memory", "risk"), layouts))
 
 
 def _print_evidence(screen: Console, item: Prediction) -> None:
