@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from surrogate.catalog import peak_rate_used
 from surrogate.errors import InputError
 from surrogate.plan.specs import ClusterSpec, ModelSpec, ParallelismSpec, TrainingSpec
 
-_STAGES_FOR_EMBEDDING_AND_LOSS = 2  # layouts that count the embedding and the loss as layers of the pipeline
+_STAGES_FOR_EMBEDDING_AND_LOSS: Final = 2  # layouts that count the embedding and the loss as layers of the pipeline
+_SPLIT_BACKWARD: Final = ("zb-h1", "zb-h2", "zb-v", "dualpipe", "v-half", "v-min")
+_ONE_CHUNK: Final = ("1f1b", "gpipe", "zb-h1", "zb-h2")
+_FSDP: Final = ("fsdp1", "fsdp2", "megatron-fsdp", "gspmd")
+_PIPELINES_THAT_KEEP_GRADIENTS: Final = ("megatron", "deepspeed", "neox", "nemo", "bridge", "nanotron")
+"""Parts of the names of frameworks whose pipelines accumulate whole gradients over the micro-batches."""
 
 
 def check_consistency(
@@ -25,13 +32,13 @@ def check_consistency(
     _check_sequence(parallelism, training)
     _check_tensor_parallelism(model, parallelism)
     _check_pipeline(model, parallelism)
+    _check_schedule(parallelism)
     _check_experts(model, cluster, parallelism)
     _check_sharding(parallelism, dp)
+    _check_sharded_pipeline(parallelism, training)
+    _check_recomputation(model, training)
     if training.precision is not None:
         peak_rate_used(cluster.accelerator_entry, training.precision)
-    if (training.recompute_layers or 0) > model.num_layers:
-        rule = f"must be at most num_layers ({model.num_layers})"
-        raise InputError("recompute_layers", rule, training.recompute_layers)
 
 
 def _check_world_size(cluster: ClusterSpec, parallelism: ParallelismSpec) -> None:
@@ -70,7 +77,8 @@ def _check_tensor_parallelism(model: ModelSpec, parallelism: ParallelismSpec) ->
     if model.num_heads % tp:
         raise InputError("tp", f"must divide num_heads ({model.num_heads})", tp, _divisors(model.num_heads))
     if model.attention != "mla" and kv_heads and kv_heads % tp and tp % kv_heads:
-        raise InputError("tp", f"must divide num_kv_heads ({kv_heads}) or be a multiple of it", tp)
+        rule = f"must divide num_kv_heads ({kv_heads}) or be a multiple of it, which replicates the heads"
+        raise InputError("tp", rule, tp, _divisors(kv_heads) + f" and multiples of {kv_heads}")
 
 
 def _check_pipeline(model: ModelSpec, parallelism: ParallelismSpec) -> None:
@@ -79,6 +87,18 @@ def _check_pipeline(model: ModelSpec, parallelism: ParallelismSpec) -> None:
     if chunks > places:
         rule = f"must leave every stage a layer: pp*vp = {chunks} exceeds the {model.num_layers} layers"
         raise InputError("pp", rule, parallelism.pp, "lower pp or vp")
+
+
+def _check_schedule(parallelism: ParallelismSpec) -> None:
+    schedule, pp, vp = parallelism.pipeline_schedule, parallelism.pp, parallelism.vp
+    if pp == 1 or schedule is None:
+        return
+    if schedule == "dualpipe" and pp % 2:
+        raise InputError("pp", "must be even under dualpipe", pp, "choose an even pp, or pipeline_schedule 1f1b")
+    if schedule == "interleaved-1f1b" and vp == 1:
+        raise InputError("vp", "must be above 1 under interleaved-1f1b", vp, "raise vp, or pipeline_schedule 1f1b")
+    if schedule in _ONE_CHUNK and (vp or 1) > 1:
+        raise InputError("vp", f"must be 1 under {schedule}", vp, "drop vp, or pipeline_schedule interleaved-1f1b")
 
 
 def _check_experts(model: ModelSpec, cluster: ClusterSpec, parallelism: ParallelismSpec) -> None:
@@ -100,6 +120,33 @@ def _check_sharding(parallelism: ParallelismSpec, dp: int) -> None:
     ranks = dp * (parallelism.cp or 1)
     if parallelism.hsdp_shard is not None and ranks % parallelism.hsdp_shard:
         raise InputError("hsdp_shard", f"must divide dp*cp = {ranks}", parallelism.hsdp_shard, _divisors(ranks))
+
+
+def _check_sharded_pipeline(parallelism: ParallelismSpec, training: TrainingSpec) -> None:
+    """Refuse sharded gradients or parameters where the pipeline needs them whole, micro-batch after micro-batch."""
+    stage, schedule = parallelism.zero_stage or 0, parallelism.pipeline_schedule
+    if stage <= 1 or parallelism.pp == 1:
+        return
+    if schedule in _SPLIT_BACKWARD:
+        rule = f"must be at most 1 under {schedule}, which splits the backward pass"
+        raise InputError("zero_stage", rule, stage, "set zero_stage to 1, or pipeline_schedule to 1f1b")
+    if parallelism.fsdp in _FSDP:
+        return
+    name = training.stack or training.framework or ""
+    if not name or ("automodel" not in name.lower() and _names_one(name, _PIPELINES_THAT_KEEP_GRADIENTS)):
+        rule = f"must be at most 1 under pipeline parallelism (pp = {parallelism.pp}) unless FSDP shards the parameters"
+        raise InputError("zero_stage", rule, stage, "set zero_stage or pp to 1, or name fsdp, for example fsdp2")
+
+
+def _names_one(name: str, parts: tuple[str, ...]) -> bool:
+    return any(part in name.lower() for part in parts)
+
+
+def _check_recomputation(model: ModelSpec, training: TrainingSpec) -> None:
+    layers = training.recompute_layers or 0
+    if layers > model.num_layers:
+        way_out = "leave it out to recompute every layer"
+        raise InputError("recompute_layers", f"must be at most num_layers ({model.num_layers})", layers, way_out)
 
 
 def _divisors(number: int) -> str:

@@ -29,7 +29,7 @@ def plans(draw: st.DrawFn) -> Plan:
         "micro_batch_size": micro,
         "global_batch_size": dp * micro * count,
         "sequence_parallel": draw(st.booleans()),
-        "zero_stage": draw(st.sampled_from([None, 0, 1, 2, 3])),
+        "zero_stage": draw(st.sampled_from([None, 0, 1, 2, 3] if pp == 1 else [None, 0, 1])),
         "inter_node_gbps": draw(st.sampled_from([None, 100, 3200])),
         "framework": draw(st.sampled_from([None, "megatron-lm", "torchtitan"])),
         "recompute": draw(st.sampled_from([None, "none", "selective", "full"])),

@@ -23,7 +23,8 @@ SPLIT_BACKWARD = (
     Schedule.V_HALF,
     Schedule.V_MIN,
 )
-"""Schedules that run weight gradients apart from input gradients and so need the weights twice per micro-batch."""
+"""Schedules that run weight gradients apart from input gradients: they need the weights twice per micro-batch, and
+reduce gradients when all micro-batches are done."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,9 +92,9 @@ RULES: tuple[MemoryRule, ...] = (
     ),
     MemoryRule(
         field="zero_stage",
-        rule="must be below 3 under a pipeline schedule that splits the backward pass",
+        rule="must be at most 1 under a pipeline schedule that splits the backward pass",
         way_out="set zero_stage to 1, or pipeline_schedule to 1f1b",
-        broken=lambda w: (w.zero_stage >= 3) & (w.pp > 1) & np.isin(w.schedule, SPLIT_BACKWARD),
+        broken=lambda w: (w.zero_stage >= 2) & (w.pp > 1) & np.isin(w.schedule, SPLIT_BACKWARD),
     ),
     MemoryRule(
         field="pp",
