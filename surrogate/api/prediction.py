@@ -26,6 +26,7 @@ _COPIED: Final = (
     "in_domain",
     "out_of_domain_reasons",
     "expected_failures_per_day",
+    "nearest_runs",
     "imputed",
 )
 
@@ -87,30 +88,29 @@ def predict(plans: Sequence[Plan] | pd.DataFrame, predictor: Predictor, *, cover
         If an accelerator or its rate is not in the catalogue.
     """
     frame = plans if isinstance(plans, pd.DataFrame) else plans_to_frame(plans)
-    predicted = predictor.predict_frame(frame, coverage=coverage, with_imputed=True)
+    predicted = predictor.predict_frame(frame, coverage=coverage, with_evidence=True)
     return collect_predictions(frame, predicted, predictor)
 
 
 def collect_predictions(plans: pd.DataFrame, predicted: pd.DataFrame, predictor: Predictor) -> list[Prediction]:
-    """Return rows of `Predictor.predict_frame` as items, with evidence.
+    """Return rows of `Predictor.predict_frame` as items.
 
     Parameters
     ----------
     plans, predicted : DataFrame of n rows
-        What was asked and what `predictor` answered, imputed fields included.
+        What was asked and what `predictor` answered, evidence included.
     predictor : Predictor
-        It knows the nearest measured runs.
+        Its name is given with each.
     """
-    evidence = predictor.nearest_runs(plans)
     names = plans["run_id"].astype(str) if "run_id" in plans else [f"row-{row + 1}" for row in range(len(plans))]
     columns = {name: predicted[name].tolist() for name in _COPIED}
+    model = predictor.name
     seconds = predicted[list(PARTS)].to_numpy(dtype=np.float64).tolist()
     return [
         Prediction(
             run_id=name,
             breakdown=dict(zip(PARTS, seconds[row], strict=True)),
-            nearest_runs=evidence[row],
-            model=predictor.name,
+            model=model,
             **{column: values[row] for column, values in columns.items()},
         )
         for row, name in enumerate(names)

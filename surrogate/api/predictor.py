@@ -18,7 +18,9 @@ from surrogate.analytic.workload import BoolArray, FloatArray, Workload
 from surrogate.api.imputed import imputed_fields
 from surrogate.api.manifest import Manifest, read_manifest
 from surrogate.api.model_directory import MEMORY_FOLDER, STEP_TIME_FOLDER, Origin, locate_model
+from surrogate.estimators.evidence import nearest_evidence
 from surrogate.estimators.oom import DEFAULT_OOM_RISK
+from surrogate.features.knobs import knob_matrix
 from surrogate.features.workload import PreparedRuns, prepare_runs
 from surrogate.reliability import prior_failures_per_day
 
@@ -120,7 +122,7 @@ class Predictor:
         memory = self.memory.condition(runs, prepare_runs(runs).workload)
         return replace(self, step_time=self.step_time.condition(runs), memory=memory)
 
-    def predict_frame(self, plans: pd.DataFrame, *, coverage: float = 0.9, with_imputed: bool = False) -> pd.DataFrame:
+    def predict_frame(self, plans: pd.DataFrame, *, coverage: float = 0.9, with_evidence: bool = False) -> pd.DataFrame:
         """Predict a table of plans.
 
         Parameters
@@ -130,8 +132,9 @@ class Predictor:
             the site.
         coverage : float
             Probability that the interval holds the measured step time.
-        with_imputed : bool
-            Also give the column `imputed`: names of the fields that were filled by rule.
+        with_evidence : bool
+            Also give the columns `imputed`, names of the fields that were filled by rule, and `nearest_runs`, the
+            measured runs behind the answer as `nearest_runs` gives them.
 
         Returns
         -------
@@ -146,9 +149,11 @@ class Predictor:
             If an accelerator or its rate is not in the catalogue.
         """
         if plans.empty:
-            names = [*FIGURES, *PARTS, *(["imputed"] if with_imputed else [])]
+            names = [*FIGURES, *PARTS, *(["imputed", "nearest_runs"] if with_evidence else [])]
             return pd.DataFrame(columns=names, index=plans.index, dtype=np.float64)
-        return pd.concat([self._predict_chunk(chunk, coverage, with_imputed=with_imputed) for chunk in _chunks(plans)])
+        return pd.concat(
+            [self._predict_chunk(chunk, coverage, with_evidence=with_evidence) for chunk in _chunks(plans)]
+        )
 
     def nearest_runs(self, plans: pd.DataFrame, k: int = EVIDENCE_RUNS) -> list[list[dict[str, object]]]:
         """Return the k measured runs nearest to each plan: run_id, source, distance, measured and predicted times."""
@@ -174,15 +179,19 @@ class Predictor:
             families = plans["publisher_family"].astype("str").fillna(families)
         return plans.assign(publisher_family=families)
 
-    def _predict_chunk(self, plans: pd.DataFrame, coverage: float, *, with_imputed: bool) -> pd.DataFrame:
+    def _predict_chunk(self, plans: pd.DataFrame, coverage: float, *, with_evidence: bool) -> pd.DataFrame:
         plans = self.sited(plans)
         prepared = prepare_runs(plans)
         times = self.step_time.predict_frame(plans, coverage=coverage)
         memory = self.memory.predict(plans, prepared.workload)
         predicted = times.assign(**_derived_columns(prepared, times), **_memory_columns(prepared.workload, memory))
-        if not with_imputed:
+        if not with_evidence:
             return predicted
-        return predicted.assign(imputed=pd.Series(imputed_fields(prepared), index=plans.index, dtype=object))
+        nearest = nearest_evidence(self.step_time.evidence_, knob_matrix(prepared), prepared, EVIDENCE_RUNS)
+        lists = {"imputed": imputed_fields(prepared), "nearest_runs": nearest}
+        return predicted.assign(
+            **{name: pd.Series(rows, index=plans.index, dtype=object) for name, rows in lists.items()}
+        )
 
 
 def load_predictor(model_dir: str | Path | None = None) -> Predictor:

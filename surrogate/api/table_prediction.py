@@ -128,7 +128,7 @@ def _predict_or_explain(
     if runs.empty:
         return
     try:
-        predicted = predictor.predict_frame(runs, coverage=coverage, with_imputed=True)
+        predicted = predictor.predict_frame(runs, coverage=coverage, with_evidence=True)
         yield from zip(runs.index, collect_predictions(runs, predicted, predictor), strict=True)
     except SurrogateError as error:
         if len(runs) == 1:

@@ -26,7 +26,10 @@ OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", help="Where to write the table's predictions (.csv, .parquet).")
 ]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", help="Override a key of every plan, as tp=8.", metavar="KEY=VALUE")
+    list[str] | None,
+    typer.Option(
+        "--set", help="Override a key of every plan, as tp=8; without plans, spell one out.", metavar="KEY=VALUE"
+    ),
 ]
 SiteOption = Annotated[
     str | None, typer.Option(help="Site whose habits apply: one of `surrogate site`, a source, a publisher family.")
@@ -80,9 +83,10 @@ def predict(  # noqa: PLR0913 - one parameter per option
     if runs is not None and output is not None:
         _predict_table(runs, output, predictor, coverage, as_json=as_json)
         return
-    from surrogate.plan import parse_overrides
+    from surrogate.plan import parse_overrides, parse_plan
 
-    read = api.read_plans(plans or [], parse_overrides(overrides or []))
+    given = parse_overrides(overrides or [])
+    read = api.read_plans(plans, given) if plans else [parse_plan({}, "--set", given)]
     predictions, extras = _predict_plans(read, predictor, anchor, measured, explain=explain, coverage=coverage)
     identifiers = _record(read, predictions, predictor) if record else []
     if as_json:
@@ -100,15 +104,16 @@ def _check_usage(
     plans: Sequence[Path], runs: Path | None, output: Path | None, plan_options: dict[str, object]
 ) -> None:
     """Raise a usage error unless plans or a table with its output are given, and options fit."""
-    if bool(plans) == (runs is not None):
-        raise typer.BadParameter("give either plans, or --runs FILE with -o FILE")
+    described = bool(plans or plan_options["--set"])
+    if bool(plans) if runs is not None else not described:
+        raise typer.BadParameter("give either plans (files, or --set values), or --runs FILE with -o FILE")
     if (runs is None) != (output is None):
         raise typer.BadParameter("--runs FILE and -o FILE belong together")
     if runs is not None:
         misplaced = [name for name, value in plan_options.items() if value]
         if misplaced:
             raise typer.BadParameter(f"{', '.join(misplaced)} is for plans, not for --runs")
-    if plan_options["--measured"] is not None and len(plans) != 1:
+    if plan_options["--measured"] is not None and len(plans) > 1:
         raise typer.BadParameter("--measured judges one plan")
 
 
@@ -127,7 +132,7 @@ def _predict_plans(  # noqa: PLR0913
     frame = plans_to_frame(plans)
     known = api.load_anchor(anchor, predictor) if anchor is not None else None
     used = predictor if known is None else known.predictor
-    predicted = used.predict_frame(frame, coverage=coverage, with_imputed=True)
+    predicted = used.predict_frame(frame, coverage=coverage, with_evidence=True)
     ratios = known.ratios(predicted) if known is not None else [None] * len(plans)
     reference = f"the measured run {known.run_id}" if known is not None else ""
     rows = [frame.iloc[[row]] for row in range(len(frame))]

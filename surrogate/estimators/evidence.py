@@ -17,6 +17,9 @@ from surrogate.features.workload import PreparedRuns
 
 _OTHER_DEVICE = 2.0
 """Distance added between accelerator families: as much as a factor of 7 in one size."""
+_BLOCK_ROWS = 512
+"""Rows whose distances to a few thousand runs are held at once."""
+_SHOWN = ("run_id", "source", "measured_step_time_s", "predicted_step_time_s")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,26 +65,49 @@ def nearest_evidence(
 
     Notes
     -----
-    Euclidean distance of the knobs, plus 2 where the accelerator differs.
+    Euclidean distance of the knobs, plus 2 where the accelerator differs. Squared distances by one matrix product
+    choose twice k candidates; differences of their knobs then give distances without cancellation, so that a run that
+    was measured lies at exactly 0.
     """
-    accelerator = np.asarray(prepared.hardware.accelerator, dtype=object)
-    found = []
-    for start in range(0, len(knobs), 2048):
-        rows = slice(start, start + 2048)
-        distance = np.sqrt(squared_distances(knobs[rows], evidence.knobs))
-        distance += _OTHER_DEVICE * (accelerator[rows][:, None] != evidence.accelerator[None, :])
-        nearest = np.argsort(distance, axis=1, kind="stable")[:, :k]
+    names, devices = _shared_codes(prepared.hardware.accelerator, evidence.accelerator)
+    columns = [getattr(evidence, name).tolist() for name in _SHOWN]
+    found: list[list[dict[str, Any]]] = []
+    for start in range(0, len(knobs), _BLOCK_ROWS):
+        rows = slice(start, start + _BLOCK_ROWS)
+        nearest, distance = _nearest(knobs[rows], names[rows], evidence.knobs, devices, k)
         found += [
-            [_as_dict(evidence, int(i), float(d[i])) for i in row] for row, d in zip(nearest, distance, strict=True)
+            [_as_dict(columns, i, d) for i, d in zip(*of_row, strict=True)]
+            for of_row in zip(nearest.tolist(), distance.tolist(), strict=True)
         ]
     return found
 
 
-def _as_dict(evidence: Evidence, row: int, distance: float) -> dict[str, Any]:
+def _nearest(
+    knobs: FloatArray, names: NDArray[np.int64], known: FloatArray, devices: NDArray[np.int64], k: int
+) -> tuple[NDArray[np.int64], FloatArray]:
+    """Return positions and distances of the k nearest known runs per row, the first of equal ones, shape (n, k)."""
+    distance = np.sqrt(squared_distances(knobs, known))
+    distance += _OTHER_DEVICE * (names[:, None] != devices[None, :])
+    few = min(2 * k, len(known))
+    candidates = np.sort(np.argpartition(distance, few - 1, axis=1)[:, :few], axis=1)
+    exact = np.sqrt(((knobs[:, None, :] - known[candidates]) ** 2).sum(axis=2))
+    exact += _OTHER_DEVICE * (names[:, None] != devices[candidates])
+    order = np.argsort(exact, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(candidates, order, axis=1), np.take_along_axis(exact, order, axis=1)
+
+
+def _shared_codes(one: pd.Categorical, other: NDArray[np.object_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return numbers that are equal where names are, for both."""
+    codes = pd.factorize(np.concatenate([np.asarray(one, dtype=object), other]))[0]
+    return codes[: len(one)], codes[len(one) :]
+
+
+def _as_dict(columns: list[list[Any]], row: int, distance: float) -> dict[str, Any]:
+    run_id, source, measured, predicted = (column[row] for column in columns)
     return {
-        "run_id": str(evidence.run_id[row]),
-        "source": str(evidence.source[row]),
+        "run_id": run_id,
+        "source": source,
         "distance": distance,
-        "measured_step_time_s": float(evidence.measured_step_time_s[row]),
-        "predicted_step_time_s": float(evidence.predicted_step_time_s[row]),
+        "measured_step_time_s": measured,
+        "predicted_step_time_s": predicted,
     }

@@ -94,7 +94,7 @@ def test_feasible_needs_low_risk_and_the_rules(predictor: api.Predictor, plan_fi
 
 def test_imputed_fields_are_those_that_matter(predictor: api.Predictor, plan_file: Path):
     dense, moe = load_plan(plan_file), load_plan(plan_file, {"model": "mixtral-8x7b"})
-    imputed = predictor.predict_frame(plans_to_frame([dense, moe]), with_imputed=True)["imputed"].tolist()
+    imputed = predictor.predict_frame(plans_to_frame([dense, moe]), with_evidence=True)["imputed"].tolist()
     assert "ep" not in imputed[0]
     assert "ep" in imputed[1]
     assert "kv_lora_rank" not in imputed[1]

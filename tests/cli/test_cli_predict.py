@@ -62,6 +62,17 @@ def test_set_overrides_the_plan(run_cli, plan_file: Path):
     assert half["step_time_s"] < 0.7 * whole["step_time_s"]
 
 
+def test_set_values_alone_are_a_plan(run_cli):
+    values = {"model": "llama3-8b", "accelerator": "H100", "num_gpus": 64, "seq_len": 8192, "global_batch_size": 128,
+              "tp": 2, "pp": 1}  # fmt: skip
+    (item,) = predict_json(run_cli, *(part for key, value in values.items() for part in ("--set", f"{key}={value}")))
+    assert item["run_id"] == "--set"
+    assert item["step_time_s"] > 0.0
+    code, _, err = run_cli("predict", "--set", "tp=2")
+    assert code == 1
+    assert err.startswith("error: --set: `num_layers, hidden_size")
+
+
 def test_a_wider_coverage_gives_a_wider_interval(run_cli, plan_file: Path):
     (usual,) = predict_json(run_cli, plan_file)
     (wide,) = predict_json(run_cli, plan_file, "--coverage", "0.99")
