@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from surrogate.plan.edge import known_keys
 from surrogate.plan.parse import parse_partial_plan
@@ -85,8 +85,10 @@ def plans_to_frame(plans: Sequence[Plan]) -> pd.DataFrame:
     import pandas as pd
 
     rows = [plan_to_row(plan) for plan in plans]
-    dtypes = {column: COLUMN_BY_NAME[column].kind.value for column in rows[0]}
-    return pd.DataFrame(rows, dtype=object).astype(dtypes)
+    dtypes: dict[str, Any] = {column: COLUMN_BY_NAME[column].kind.value for column in rows[0]}
+    return pd.DataFrame(
+        {column: pd.array([row[column] for row in rows], dtype=dtype) for column, dtype in dtypes.items()}
+    )
 
 
 def _is_missing(value: object) -> bool:
