@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from surrogate.api.changes import Effect, effects_of_changes
+from surrogate.api.memory_account import MemoryAccount, account_for_memory
 from surrogate.api.predictor import PARTS, Predictor
 
-if TYPE_CHECKING:
-    from surrogate.feasibility import ItemAdvice, NearbyLayout
-
-_MAX_ITEMS = 6
 _WORTH_TELLING = 0.002
 """Changes below 0.2 % are left out."""
 
@@ -27,23 +23,6 @@ class Term:
     cause: str
     seconds: float
     share: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MemoryAccount:
-    """The peak of the worst pipeline stage, item by item, and what to do when it does not fit."""
-
-    worst_stage: int
-    """From 0."""
-    num_stages: int
-    usable_bytes: float
-    head_room_bytes: float
-    """Usable less predicted peak; negative when it does not fit."""
-    host_bytes: float
-    items: Sequence[ItemAdvice]
-    """Largest first, each with what lowers it."""
-    nearest_layouts: Sequence[NearbyLayout]
-    """Layouts one or two changes away that fit, fastest first; none are looked for when the plan fits."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,33 +73,4 @@ def explain(plan: pd.DataFrame, predictor: Predictor) -> Explanation:
         site_knowledge=str(row["site_knowledge"]),
         changes=[effect for effect in effects if abs(effect.ratio - 1.0) >= _WORTH_TELLING],
         memory=account_for_memory(plan, predictor),
-    )
-
-
-def account_for_memory(plan: pd.DataFrame, predictor: Predictor) -> MemoryAccount:
-    """Itemise the worst stage's peak of one plan; when it does not fit, name the nearest layouts that do.
-
-    Parameters
-    ----------
-    plan : DataFrame of one row
-        Canonical columns.
-    predictor : Predictor
-        The one that predicted it.
-    """
-    from surrogate.estimators.oom import DEFAULT_OOM_RISK
-    from surrogate.feasibility import items_to_attack, nearest_layouts
-    from surrogate.features import prepare_runs
-
-    workload = prepare_runs(plan).workload
-    memory = predictor.memory.predict(plan, workload)
-    usable, peak = float(workload.hbm_bytes[0]), float(memory.peak_bytes[0])
-    fits = float(memory.oom_probability[0]) <= DEFAULT_OOM_RISK
-    return MemoryAccount(
-        worst_stage=int(memory.breakdown.stage[0]),
-        num_stages=int(workload.pp[0]),
-        usable_bytes=usable,
-        head_room_bytes=usable - peak,
-        host_bytes=float(memory.breakdown.host_bytes[0]),
-        items=items_to_attack(memory.breakdown, limit=_MAX_ITEMS),
-        nearest_layouts=[] if fits else nearest_layouts(plan, predictor.predict_frame),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,10 +12,8 @@ from surrogate.cli.output import print_json, progress_shown
 
 if TYPE_CHECKING:
     from surrogate.api import Predictor
-    from surrogate.api.anchor import AnchoredRatio
-    from surrogate.api.explanation import Explanation
-    from surrogate.api.judgement import Judgement
     from surrogate.api.prediction import Prediction
+    from surrogate.cli.prediction_view import Extras
     from surrogate.plan import Plan
 
 PlansArgument = Annotated[
@@ -43,19 +41,6 @@ ExplainOption = Annotated[bool, typer.Option("--explain", help="Say term by term
 CoverageOption = Annotated[float, typer.Option(help="Probability that the interval holds the measured time.")]
 RecordOption = Annotated[bool, typer.Option("--record", help="Store in the ledger, to be matched with the run later.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, in SI units.")]
-
-
-class Extras(NamedTuple):
-    """What a plan's prediction is printed with, where it was asked for."""
-
-    ratio: AnchoredRatio | None = None
-    judgement: Judgement | None = None
-    explanation: Explanation | None = None
-
-    def to_dict(self) -> dict[str, object]:
-        """Return the parts that are there."""
-        named = {"anchor": self.ratio, "judgement": self.judgement, "explanation": self.explanation}
-        return {name: part.to_dict() for name, part in named.items() if part is not None}
 
 
 def predict(  # noqa: PLR0913 - one parameter per option
@@ -87,7 +72,9 @@ def predict(  # noqa: PLR0913 - one parameter per option
 
     given = parse_overrides(overrides or [])
     read = api.read_plans(plans, given) if plans else [parse_plan({}, "--set", given)]
-    predictions, extras = _predict_plans(read, predictor, anchor, measured, explain=explain, coverage=coverage)
+    predictions, extras = _predict_plans(
+        read, predictor, anchor, measured, explain=explain, itemize=not as_json, coverage=coverage
+    )
     identifiers = _record(read, predictions, predictor) if record else []
     if as_json:
         items = [item.to_dict() | extra.to_dict() for item, extra in zip(predictions, extras, strict=True)]
@@ -124,9 +111,12 @@ def _predict_plans(  # noqa: PLR0913
     measured: float | None,
     *,
     explain: bool,
+    itemize: bool,
     coverage: float,
 ) -> tuple[list[Prediction], list[Extras]]:
     from surrogate import api
+    from surrogate.api.memory_account import account_for_memory
+    from surrogate.cli.prediction_view import Extras
     from surrogate.plan import plans_to_frame
 
     frame = plans_to_frame(plans)
@@ -136,13 +126,16 @@ def _predict_plans(  # noqa: PLR0913
     ratios = known.ratios(predicted) if known is not None else [None] * len(plans)
     reference = f"the measured run {known.run_id}" if known is not None else ""
     rows = [frame.iloc[[row]] for row in range(len(frame))]
+    explanations = [api.explain(row, used) if explain else None for row in rows]
+    accounts = [account_for_memory(row, used, with_stages=False) if itemize and not explain else None for row in rows]
     extras = [
         Extras(
+            memory=account if explanation is None else explanation.memory,
             ratio=ratio,
             judgement=api.judge(row, measured, used, reference=reference) if measured is not None else None,
-            explanation=api.explain(row, used) if explain else None,
+            explanation=explanation,
         )
-        for row, ratio in zip(rows, ratios, strict=True)
+        for row, ratio, explanation, account in zip(rows, ratios, explanations, accounts, strict=True)
     ]
     return api.collect_predictions(frame, predicted, used), extras
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from surrogate.cli.memory_view import print_items, print_layouts, print_memory
 from surrogate.cli.output import (
     bar,
     cause_name,
@@ -21,13 +22,27 @@ if TYPE_CHECKING:
 
     from surrogate.api import Predictor
     from surrogate.api.anchor import AnchoredRatio
-    from surrogate.api.explanation import Explanation, MemoryAccount
+    from surrogate.api.explanation import Explanation
     from surrogate.api.judgement import Judgement
+    from surrogate.api.memory_account import MemoryAccount
     from surrogate.api.prediction import Prediction
-    from surrogate.cli.predict import Extras
 
 _SMALLEST_SHARE: Final = 0.0005
 _MAX_CHANGES: Final = 12
+
+
+class Extras(NamedTuple):
+    """What a plan's prediction is printed with, where it was asked for."""
+
+    memory: MemoryAccount | None = None
+    ratio: AnchoredRatio | None = None
+    judgement: Judgement | None = None
+    explanation: Explanation | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """Return what JSON tells besides the prediction; the explanation holds the memory."""
+        named = {"anchor": self.ratio, "judgement": self.judgement, "explanation": self.explanation}
+        return {name: part.to_dict() for name, part in named.items() if part is not None}
 
 
 def print_predictions(
@@ -36,14 +51,18 @@ def print_predictions(
     """Print predictions one after the other, and at the end which predictor they come from."""
     screen = console()
     for prediction, extra in zip(predictions, extras, strict=True):
-        _print_figures(screen, prediction, coverage)
+        _print_figures(screen, prediction, extra.memory, coverage)
         if extra.ratio is not None:
             _print_ratio(screen, extra.ratio)
         if extra.judgement is not None:
             print_judgement(screen, extra.judgement)
         _print_breakdown(screen, prediction)
+        if extra.memory is not None:
+            print_memory(screen, extra.memory)
         if extra.explanation is not None:
             _print_explanation(screen, extra.explanation)
+        if extra.memory is not None and not extra.memory.fits:
+            print_layouts(screen, extra.memory.nearest_layouts)
         _print_evidence(screen, prediction)
     screen.print(f"predictor: {predictor.describe()}", markup=False, style="dim")
     site = predictor.site
@@ -67,7 +86,7 @@ def print_judgement(screen: Console, judgement: Judgement) -> None:
         screen.print(plain_table(("what would explain it", "x step time", "of the gap"), rows))
 
 
-def _print_figures(screen: Console, item: Prediction, coverage: float) -> None:
+def _print_figures(screen: Console, item: Prediction, memory: MemoryAccount | None, coverage: float) -> None:
     screen.print(f"\n[bold]{item.run_id}[/bold]")
     interval = f"{seconds(item.step_time_lower_s)} and {seconds(item.step_time_upper_s)}"
     screen.print(f"  step time   [bold]{seconds(item.step_time_s)}[/bold], {100.0 * coverage:g} % between {interval}")
@@ -75,11 +94,20 @@ def _print_figures(screen: Console, item: Prediction, coverage: float) -> None:
     screen.print(f"  throughput  {rate}, MFU {percent(item.mfu)}")
     fits = "[green]fits[/green]" if item.feasible else "[red]does not fit safely[/red]"
     risk = f"risk of running out {percent(item.oom_probability)}"
-    screen.print(f"  memory      {gibibytes(item.peak_memory_bytes)} per accelerator, {risk}: {fits}")
+    screen.print(f"  memory      {_peak(item, memory)}")
+    screen.print(f"  fit         {risk}: {fits}")
     screen.print(f"  failures    {significant(item.expected_failures_per_day, 2)} per day expected")
     if item.in_domain:
         return
     screen.print(f"  [yellow]outside what was measured[/yellow]: {'; '.join(item.out_of_domain_reasons)}")
+
+
+def _peak(item: Prediction, memory: MemoryAccount | None) -> str:
+    peak = f"[bold]{gibibytes(item.peak_memory_bytes)}[/bold]"
+    if memory is None:
+        return f"{peak} per accelerator"
+    interval = f"90 % between {gibibytes(memory.peak_lower_bytes)} and {gibibytes(memory.peak_upper_bytes)}"
+    return f"{peak} per accelerator, {interval}"
 
 
 def _print_ratio(screen: Console, ratio: AnchoredRatio) -> None:
@@ -121,38 +149,7 @@ def _print_explanation(screen: Console, explanation: Explanation) -> None:
         for effect in effects
     ]  # fmt: skip
     screen.print(plain_table(("if", "step time", "change", "memory"), rows))
-    _print_memory(screen, explanation.memory)
-
-
-def _print_memory(screen: Console, memory: MemoryAccount) -> None:
-    room = f"head-room {gibibytes(memory.head_room_bytes)} of {gibibytes(memory.usable_bytes)}"
-    host = f"; {gibibytes(memory.host_bytes)} in host memory" if memory.host_bytes else ""
-    screen.print(f"  memory of the worst stage ({memory.worst_stage + 1} of {memory.num_stages}), {room}{host}")
-    items = [
-        (
-            advice.item.removesuffix("_bytes").replace("_", " "),
-            gibibytes(advice.bytes),
-            percent(advice.share),
-            advice.remedy,
-        )
-        for advice in memory.items
-    ]
-    table = plain_table(("item", "size", "share", "what lowers it"), items)
-    table.columns[-1].justify = "left"
-    screen.print(table)
-    if not memory.nearest_layouts:
-        return
-    layouts = [
-        (
-            ", ".join(f"{field}={value}" for field, value in layout.changes.items()),
-            seconds(layout.step_time_s),
-            percent(layout.step_time_ratio - 1.0, signed=True),
-            gibibytes(layout.peak_memory_bytes),
-            percent(layout.oom_probability),
-        )
-        for layout in memory.nearest_layouts
-    ]
-    screen.print(plain_table(("nearest layouts that fit", "step time", "price", "memory", "risk"), layouts))
+    print_items(screen, explanation.memory)
 
 
 def _print_evidence(screen: Console, item: Prediction) -> None:

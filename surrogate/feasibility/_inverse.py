@@ -13,7 +13,14 @@ import pandas as pd
 from surrogate.analytic.workload import BoolArray, FloatArray, Workload
 from surrogate.errors import InputError, UnknownNameError
 from surrogate.estimators.oom import DEFAULT_OOM_RISK
-from surrogate.feasibility._candidates import Changes, PlanPredictor, build_variants, current_settings, is_placeable
+from surrogate.feasibility._candidates import (
+    Changes,
+    PlanPredictor,
+    build_variants,
+    consequences,
+    current_settings,
+    is_placeable,
+)
 
 MAXIMUM_FIELDS: Final = ("micro_batch_size", "seq_len", "global_batch_size", "model_layers")
 MINIMUM_FIELDS: Final = ("num_gpus",)
@@ -21,7 +28,7 @@ MINIMUM_FIELDS: Final = ("num_gpus",)
 COLUMN_OF: Final = {"model_layers": "num_layers"}
 
 SEQ_LEN_STEP: Final = 256
-"""Sequence lengths are multiples of it and of twice the context parallel size."""
+"""Sequence lengths are multiples of it and of the pieces that context and sequence parallelism cut them into."""
 
 DOUBLINGS: Final = 12
 """The search goes up to 4096 times the plan's value before it says that memory sets no bound."""
@@ -40,7 +47,7 @@ class InverseAnswer:
     value: int | None
     """Largest (or fewest) that fits; None when not even the smallest tried does."""
     changes: Changes
-    """The plan's columns to set."""
+    """The plan's columns to set; None drops one."""
     bounded_by_memory: bool
     """False when the search met another end first: the batch, a limit of the model, or its own."""
     oom_probability: float
@@ -65,6 +72,7 @@ class _Trial:
     tried: FloatArray
     fits: BoolArray
     table: pd.DataFrame
+    changes: list[Changes]
 
 
 def largest_that_fits(
@@ -107,7 +115,7 @@ def largest_that_fits(
         return trial
 
     trial = _search(_candidates(field, settings), attempt)
-    return _answer(field, COLUMN_OF.get(field, field), trial, evaluated)
+    return _answer(field, trial, evaluated)
 
 
 def smallest_that_fits(
@@ -153,7 +161,7 @@ def smallest_that_fits(
     return InverseAnswer(
         field=field,
         value=int(fewest),
-        changes=changes[placeable[best]],
+        changes=_complete(plan, variants, int(placeable[best]), changes[placeable[best]]),
         bounded_by_memory=bool(fewer.size),
         oom_probability=float(table["oom_probability"][best]),
         peak_memory_bytes=float(table["peak_memory_bytes"][best]),
@@ -169,14 +177,17 @@ def _candidates(field: str, w: Workload) -> FloatArray:
     if field == "micro_batch_size":
         sequences = int(w.global_batch_size[0] / w.dp[0])
         return np.array([size for size in range(1, sequences + 1) if sequences % size == 0], dtype=np.float64)
+    pieces = 2 * int(w.cp[0]) * (int(w.tp[0]) if w.sequence_parallel[0] else 1)
+    rounds = w.pp[0] if w.vp[0] > 1 else 1.0
     step, start = {
-        "seq_len": (np.lcm(SEQ_LEN_STEP, 2 * int(w.cp[0])), w.seq_len[0]),
-        "global_batch_size": (w.dp[0] * w.micro_batch_size[0], w.global_batch_size[0]),
+        "seq_len": (np.lcm(SEQ_LEN_STEP, pieces), w.seq_len[0]),
+        "global_batch_size": (w.dp[0] * w.micro_batch_size[0] * rounds, w.global_batch_size[0]),
         "model_layers": (w.pp[0] * w.vp[0], w.num_layers[0]),
     }[field]
     count = max(1, int(start / step)) * 2**DOUBLINGS
     values: FloatArray = step * np.arange(1, count + 1, dtype=np.float64)
-    return values
+    least = float(w.num_dense_layers[0]) if field == "model_layers" and w.num_experts[0] > 0 else 0.0
+    return values[values >= least]
 
 
 def _search(candidates: FloatArray, attempt: Callable[[FloatArray], _Trial]) -> _Trial:
@@ -200,13 +211,19 @@ def _search(candidates: FloatArray, attempt: Callable[[FloatArray], _Trial]) -> 
 
 def _try_values(plan: pd.DataFrame, column: str, values: FloatArray, predict: PlanPredictor, oom_risk: float) -> _Trial:
     """Predict the values that the layout can place."""
-    variants = build_variants(plan, [{column: int(value)} for value in values])
+    asked = [{column: int(value)} for value in values]
+    variants = build_variants(plan, asked)
     placeable = np.flatnonzero(is_placeable(variants))
     if placeable.size == 0:
         raise InputError(column, "must leave a layout that can be placed", int(values[0]), "check the plan first")
     table = predict(variants.iloc[placeable].reset_index(drop=True)).reset_index(drop=True)
     fits = table["oom_probability"].to_numpy(dtype=np.float64) <= oom_risk
-    return _Trial(tried=values[placeable], fits=fits, table=table)
+    changes = [_complete(plan, variants, int(row), asked[row]) for row in placeable]
+    return _Trial(tried=values[placeable], fits=fits, table=table, changes=changes)
+
+
+def _complete(plan: pd.DataFrame, variants: pd.DataFrame, row: int, change: Changes) -> Changes:
+    return {**change, **consequences(plan, variants, row, change)}
 
 
 def _merged(trials: list[_Trial]) -> _Trial:
@@ -214,10 +231,11 @@ def _merged(trials: list[_Trial]) -> _Trial:
     unique, index = np.unique(values, return_index=True)
     fits = np.concatenate([trial.fits for trial in trials])[index]
     table = pd.concat([trial.table for trial in trials], ignore_index=True).iloc[index].reset_index(drop=True)
-    return _Trial(tried=unique, fits=fits, table=table)
+    changes = [change for trial in trials for change in trial.changes]
+    return _Trial(tried=unique, fits=fits, table=table, changes=[changes[position] for position in index])
 
 
-def _answer(field: str, column: str, trial: _Trial, evaluated: int) -> InverseAnswer:
+def _answer(field: str, trial: _Trial, evaluated: int) -> InverseAnswer:
     failing = np.flatnonzero(~trial.fits)
     beyond = int(failing[0]) if failing.size else None
     best = (len(trial.tried) if beyond is None else beyond) - 1
@@ -229,7 +247,7 @@ def _answer(field: str, column: str, trial: _Trial, evaluated: int) -> InverseAn
     return InverseAnswer(
         field=field,
         value=value,
-        changes={column: value},
+        changes=trial.changes[best],
         bounded_by_memory=beyond is not None,
         oom_probability=float(trial.table["oom_probability"][best]),
         peak_memory_bytes=float(trial.table["peak_memory_bytes"][best]),

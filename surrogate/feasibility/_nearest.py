@@ -16,7 +16,9 @@ from surrogate.feasibility._candidates import (
     Changes,
     PlanPredictor,
     build_variants,
+    consequences,
     current_settings,
+    is_partly_recomputed,
     is_placeable,
 )
 
@@ -31,7 +33,9 @@ class NearbyLayout:
     """One layout that fits."""
 
     changes: Changes
-    """Fields to change and their new values."""
+    """Fields to change and their new values; None drops the field."""
+    consequences: Changes
+    """What has to follow: chunks, schedule or details that no longer fit, and their new values; None drops them."""
     step_time_s: float
     step_time_ratio: float
     """Over the step time predicted for the plan as it stands: the price."""
@@ -58,8 +62,8 @@ def nearest_layouts(
     Returns
     -------
     list of NearbyLayout
-        Fastest first. A pair of changes is left out when one of the two alone fits and is as fast. Empty when nothing
-        within two changes fits.
+        Fastest first. A pair of changes is left out when one of the two alone fits and is as fast; the fastest single
+        change that fits is always among them. Empty when nothing within two changes fits.
 
     Raises
     ------
@@ -76,6 +80,7 @@ def nearest_layouts(
     fitting = [
         NearbyLayout(
             changes=changes[placeable[row]],
+            consequences=consequences(plan, variants, int(placeable[row]), changes[placeable[row]]),
             step_time_s=float(step_time_s[1 + row]),
             step_time_ratio=float(step_time_s[1 + row] / step_time_s[0]),
             peak_memory_bytes=float(table["peak_memory_bytes"].iloc[1 + row]),
@@ -84,7 +89,7 @@ def nearest_layouts(
         for row in order
         if risk[row] <= oom_risk
     ]
-    return _without_needless_pairs(fitting)[:limit]
+    return _shortened(_without_needless_pairs(fitting), limit)
 
 
 def _changes(w: Workload) -> Iterator[Changes]:
@@ -106,11 +111,19 @@ def _moves(w: Workload) -> dict[str, list[object]]:
     return {
         "micro_batch_size": [size for size in range(1, micro_batch) if micro_batch % size == 0],
         "recompute": list(recompute),
+        "recompute_layers": [None] if is_partly_recomputed(w) else [],
         "zero_stage": list(range(int(w.zero_stage[0]) + 1, 4)),
         **{field: [int(size * by) for by in FACTORS if size * by >= 1] for field, size in sizes.items()},
         "sequence_parallel": [] if w.sequence_parallel[0] else [True],
         "cpu_offload": ["optimizer", "activations"] if w.offload[0] == Offload.NONE else [],
     }
+
+
+def _shortened(layouts: list[NearbyLayout], limit: int) -> list[NearbyLayout]:
+    """Keep the fastest, the last place being for the fastest single change where it is not among them."""
+    kept = layouts[:limit]
+    single = next((layout for layout in layouts if len(layout.changes) == 1), None)
+    return kept if single is None or single in kept else [*kept[:-1], single]
 
 
 def _without_needless_pairs(fitting: list[NearbyLayout]) -> list[NearbyLayout]:

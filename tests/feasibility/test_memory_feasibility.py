@@ -17,7 +17,8 @@ from surrogate.feasibility import (
     nearest_layouts,
     smallest_that_fits,
 )
-from surrogate.feasibility._candidates import build_variants
+from surrogate.feasibility._candidates import build_variants, consequences
+from surrogate.feasibility._explain import NO_SETTING, REMEDIES
 from surrogate.features.workload import prepare_runs
 
 
@@ -151,6 +152,7 @@ def test_fewest_accelerators_agree_with_trying_every_layout(predict) -> None:
     chosen = build_variants(build_plan(micro_batch_size=1), [answer.changes])
     assert is_placeable(chosen).all()
     assert chosen["num_gpus"][0] == answer.value == chosen[["tp", "pp", "dp"]].prod(axis=1)[0]
+    assert answer.value <= 8 or answer.value % 8 == 0
 
 
 def test_unknown_questions_name_the_known_ones(predict) -> None:
@@ -167,18 +169,136 @@ def test_one_plan_at_a_time(predict) -> None:
 
 def test_changing_the_pipeline_mends_what_hung_on_it() -> None:
     plan = build_plan(pp=4, dp=8, vp=5, pipeline_schedule="interleaved-1f1b")
-    flat, deeper, same = (
-        row for _, row in build_variants(plan, [{"pp": 1}, {"pp": 8}, {"micro_batch_size": 2}]).iterrows()
-    )
-    assert (flat["dp"], flat["vp"], flat["pipeline_schedule"]) == (32, 1, "")
-    assert (deeper["dp"], deeper["vp"], deeper["pipeline_schedule"]) == (4, 5, "interleaved-1f1b")
-    assert (same["dp"], same["vp"], same["micro_batch_size"]) == (8, 5, 2)
+    changes: list[dict[str, object]] = [{"pp": 1}, {"pp": 8}, {"pp": 16}, {"micro_batch_size": 2}]
+    variants = build_variants(plan, changes)
+    assert variants["dp"].tolist() == [32, 4, 2, 8]
+    follows = [consequences(plan, variants, row, change) for row, change in enumerate(changes)]
+    assert follows == [{"vp": 1, "pipeline_schedule": None}, {}, {"vp": 1, "pipeline_schedule": "1f1b"}, {}]
+
+
+def test_chunks_of_an_uneven_pipeline_stay_while_it_stays() -> None:
+    """126 layers on 16 stages of 8 chunks: embedding and head count as layers; nothing of it is touched."""
+    plan = build_plan(num_layers=126, pp=16, tp=4, dp=1, vp=8, pipeline_layout="ends counted")
+    variants = build_variants(plan, [{"micro_batch_size": 1}, {"pp": 8}])
+    assert variants["vp"].tolist() == [8, 8]
+    assert consequences(plan, variants, 0, {"micro_batch_size": 1}) == {}
+    assert consequences(plan, variants, 1, {"pp": 8}) == {"pipeline_layout": None}
+
+
+def test_another_recomputation_drops_the_details_of_the_old_one() -> None:
+    plan = build_plan(recompute="selective", recompute_kind="modules", recompute_modules="mlp", recompute_layers=10)
+    variants = build_variants(plan, [{"recompute": "full"}, {"pp": 4}])
+    follows = consequences(plan, variants, 0, {"recompute": "full"})
+    assert follows == {"recompute_kind": None, "recompute_layers": None, "recompute_modules": None}
+    assert consequences(plan, variants, 1, {"pp": 4}) == {}
+
+
+def test_partly_recomputed_plans_may_recompute_every_layer(predict) -> None:
+    layouts = nearest_layouts(build_plan(recompute="full", recompute_layers=2, micro_batch_size=8), predict, limit=999)
+    assert {"recompute_layers": None} in [layout.changes for layout in layouts]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"sequence_parallel": True, "micro_batch_size": 8},
+        {"recompute": "full", "micro_batch_size": 16},
+        {"cpu_offload": "optimizer", "micro_batch_size": 8},
+        {"zero_stage": 3, "pp": 1, "dp": 32, "tp": 2, "fsdp": "megatron-fsdp"},
+    ],
+)
+def test_nearest_layouts_change_what_they_name(predict, values) -> None:
+    plan = build_plan(**values)
+    layouts = nearest_layouts(plan, predict, limit=1000)
+    assert layouts
+    for layout in layouts:
+        assert all(plan[field].iloc[0] != value for field, value in layout.changes.items())
+
+
+def test_the_simplest_way_out_is_always_named(predict) -> None:
+    """Fifty pairs are faster than recomputing everything, which is still what one changes first."""
+    every = nearest_layouts(build_plan(micro_batch_size=8), predict, limit=1000)
+    singles = [layout for layout in every if len(layout.changes) == 1]
+    for limit in (1, 3, 5):
+        few = nearest_layouts(build_plan(micro_batch_size=8), predict, limit=limit)
+        assert len(few) == limit
+        assert singles[0] in few
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"num_gpus": 12, "tp": 2, "pp": 1, "dp": 6},
+        {"seq_len": 4100, "cp": 4, "dp": 4},
+        {"hsdp_shard": 3},
+        {"zero_stage": 3},
+        {"vp": 5, "pp": 4, "dp": 8, "global_batch_size": 8 * 4 * 6},
+        {"cpu_offload": "activations"},
+        {"cpu_offload": "optimizer", "zero_stage": 0},
+        {"num_experts": 8, "moe_top_k": 2, "moe_ffn_hidden_size": 1024},
+        {"tp": 16, "dp": 2},
+    ],
+)
+def test_what_cannot_be_placed(values) -> None:
+    assert is_placeable(build_plan()).all()
+    assert not is_placeable(build_plan(**values)).any()
+
+
+def advise(**values: object) -> str:
+    """Return every remedy of a plan as one text."""
+    w = prepare_runs(build_plan(**values)).workload
+    return " | ".join(f"{item.item}: {item.remedy}" for item in items_to_attack(peak_memory(w), limit=99, workload=w))
 
 
 def test_items_to_attack_are_the_largest_with_a_remedy() -> None:
-    breakdown = peak_memory(prepare_runs(build_plan()).workload)
-    advice = items_to_attack(breakdown)
+    workload = prepare_runs(build_plan()).workload
+    breakdown = peak_memory(workload)
+    advice = items_to_attack(breakdown, workload=workload)
     sizes = sorted((float(values[0]) for values in breakdown.items().values()), reverse=True)
     assert [item.bytes for item in advice] == sizes[:3]
-    assert advice[0].item == "mlp_activations_bytes" and "micro_batch_size" in advice[0].remedy
+    assert advice[0].item == "mlp_activations_bytes"
+    assert advice[0].remedy == "lower micro_batch_size; raise tp or cp; set recompute full"
     assert sum(item.share for item in items_to_attack(breakdown, limit=99)) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("remedy", "on", "off"),
+    [
+        ("micro_batch_size", {"micro_batch_size": 1}, {"micro_batch_size": 2}),
+        ("set sequence_parallel", {"sequence_parallel": True}, {"sequence_parallel": False}),
+        ("set sequence_parallel", {"tp": 1, "dp": 32}, {"tp": 2}),
+        ("flash_attention", {"flash_attention": True}, {"flash_attention": False}),
+        ("recompute full", {"recompute": "full"}, {"recompute": "selective"}),
+        ("recompute selective", {"recompute": "selective", "flash_attention": False}, {"flash_attention": False}),
+        ("recompute selective", {"flash_attention": True}, {"flash_attention": False}),
+        ("drop recompute_layers", {"recompute": "full"}, {"recompute": "full", "recompute_layers": 2}),
+        ("layernorm", {"recompute": "selective", "recompute_modules": "layernorm"}, {"recompute": "selective"}),
+        ("zero_stage 1", {"zero_stage": 1}, {"zero_stage": 0}),
+        ("zero_stage 2", {"zero_stage": 2, "pp": 1, "dp": 32}, {"zero_stage": 1, "pp": 1, "dp": 32}),
+        ("zero_stage 3", {"zero_stage": 3, "pp": 1, "dp": 32}, {"zero_stage": 2, "pp": 1, "dp": 32}),
+        ("zero_stage 3", {"zero_stage": 1, "pp": 2}, {"zero_stage": 1, "pp": 1, "dp": 32}),
+        ("lower zero_stage", {"zero_stage": 0}, {"zero_stage": 3, "pp": 1, "dp": 32}),
+        ("grad_reduce_dtype bf16", {"grad_reduce_dtype": "bf16"}, {"grad_reduce_dtype": "fp32"}),
+        ("grad_reduce_dtype fp32", {"grad_reduce_dtype": "fp32"}, {"grad_reduce_dtype": "bf16"}),
+        ("cpu_offload", {"cpu_offload": "optimizer"}, {"cpu_offload": "none"}),
+        ("moe_capacity_factor", {"num_experts": 8, "moe_top_k": 2, "moe_capacity_factor": 1.25},
+         {"num_experts": 8, "moe_top_k": 2}),
+        ("moe_capacity_factor", {"num_experts": 0}, {"num_experts": 8, "moe_top_k": 2}),
+        ("raise tp", {"tp": 8, "dp": 4}, {"tp": 4, "dp": 8}),
+    ],
+)  # fmt: skip
+def test_remedies_name_no_setting_that_is_on_already(remedy: str, on, off) -> None:
+    assert remedy not in advise(**on)
+    assert remedy in advise(**off)
+
+
+def test_where_no_setting_helps_it_is_said() -> None:
+    w = prepare_runs(build_plan(tp=1, pp=1, dp=64)).workload
+    context = next(item for item in items_to_attack(peak_memory(w), limit=99, workload=w) if "context" in item.item)
+    assert context.remedy == NO_SETTING
+
+
+def test_every_item_has_remedies() -> None:
+    items = peak_memory(prepare_runs(build_plan()).workload).items()
+    assert REMEDIES.keys() == items.keys()
