@@ -25,7 +25,10 @@ ProtocolOption = Annotated[
     typer.Option("--protocol", help="random, new-layout, new-model, scale-out, new-accelerator, new-site, new-release, "
                  "time-forward, few-shot, anchored, vtrain, memory; repeatable [all that the runs can answer]."),
 ]  # fmt: skip
-OutputOption = Annotated[Path | None, typer.Option("--output", "-o", help="CSV for the predictions, one row each.")]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="CSV for the predictions, one row each; memory's when it is asked for alone."),
+]
 JobsOption = Annotated[int, typer.Option(help="Processes.", min=1)]
 SeedOption = Annotated[int, typer.Option(help="Seed of splits, draws and methods.")]
 TrackOption = Annotated[bool, typer.Option("--track/--no-track", help="Log to MLflow.")]
@@ -52,22 +55,22 @@ def evaluate(  # noqa: PLR0913 - one parameter per option
         table = load_run_files(runs)
         step_time = _step_time(table, protocol, tell, n_jobs=jobs, random_state=seed)
         memory = _memory(table, protocol, tell, random_state=seed)
-        if output is not None and step_time is not None:
-            from surrogate.files import write_text_atomically
-
-            write_text_atomically(output, step_time.predictions.to_csv(index=False))
-        if track and step_time is not None:
+        if output is not None:
+            _write_rows(step_time, memory, output)
+        if track:
             tell("logging to MLflow")
             _log(step_time, table, tracking_uri, experiment)
+            _log_memory(memory, table, tracking_uri, experiment, random_state=seed)
     if as_json:
         print_json(_facts(table, step_time, memory))
         return
-    from surrogate.cli.evaluation_tables import print_evaluation, print_memory
+    from surrogate.cli.evaluation_tables import print_evaluation
+    from surrogate.cli.memory_evaluation_tables import print_memory_scores
 
     if step_time is not None:
         print_evaluation(step_time)
     if memory is not None:
-        print_memory(memory)
+        print_memory_scores(memory)
 
 
 def _step_time(
@@ -106,7 +109,18 @@ def _memory(
         return None
 
 
-def _log(evaluation: Evaluation, runs: pd.DataFrame, tracking_uri: str | None, experiment: str) -> None:
+def _write_rows(step_time: Evaluation | None, memory: MemoryEvaluation | None, output: Path) -> None:
+    from surrogate.files import write_text_atomically
+
+    if step_time is not None:
+        write_text_atomically(output, step_time.predictions.to_csv(index=False))
+    elif memory is not None:
+        write_text_atomically(output, memory.rows.to_csv(index=False))
+
+
+def _log(evaluation: Evaluation | None, runs: pd.DataFrame, tracking_uri: str | None, experiment: str) -> None:
+    if evaluation is None:
+        return
     from surrogate.api.assessment import named_figures
     from surrogate.tracking import log_evaluation
 
@@ -118,6 +132,29 @@ def _log(evaluation: Evaluation, runs: pd.DataFrame, tracking_uri: str | None, e
         experiment=experiment,
         run_name=protocols[0] if len(protocols) == 1 else f"{len(protocols)} protocols",
         parameters={"protocols": ", ".join(protocols), "random_state": evaluation.random_state},
+        tracking_uri=tracking_uri,
+    )
+
+
+def _log_memory(
+    evaluation: MemoryEvaluation | None,
+    runs: pd.DataFrame,
+    tracking_uri: str | None,
+    experiment: str,
+    *,
+    random_state: int,
+) -> None:
+    if evaluation is None:
+        return
+    from surrogate.report import memory_artifacts
+    from surrogate.tracking import log_memory_evaluation
+
+    log_memory_evaluation(
+        evaluation,
+        runs,
+        experiment=experiment,
+        parameters={"protocols": MEMORY, "random_state": random_state},
+        artifacts=memory_artifacts(evaluation),
         tracking_uri=tracking_uri,
     )
 

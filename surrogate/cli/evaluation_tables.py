@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from surrogate.evaluation import Evaluation
-    from surrogate.evaluation.memory_protocol import MemoryEvaluation
 
 Record = Mapping[Hashable, Any]
 UNKNOWN: Final = "-"
@@ -132,56 +131,6 @@ def slice_table(evaluation: Evaluation, method: str) -> Table:
     ]
     header = ("protocol", *(_SHORT_SLICES.get(name, name) for name in parts))
     return plain_table(header, rows)
-
-
-def print_memory(memory: MemoryEvaluation) -> None:
-    """Print the errors of peak memory and of the verdict that a run fits."""
-    screen = console()
-    screen.print("peak memory, errors out of sample")
-    screen.print(plain_table(*peak_rows(memory.peaks), texts=2))
-    if not memory.outcomes.empty:
-        screen.print("does it fit?")
-        screen.print(plain_table(*outcome_rows(memory.outcomes), texts=3))
-
-
-def peak_rows(peaks: pd.DataFrame) -> tuple[Sequence[str], list[list[str]]]:
-    """Return header and rows of the peaks' errors."""
-    header = ("split", "part", "rows", "MAPE", "median", "bias", "in 90 %", "16 B/param")
-    rows = [
-        [
-            record["protocol"],
-            record["slice"],
-            str(record["rows"]),
-            fraction(record["mape"]),
-            fraction(record["median_ape"]),
-            number(record["mean_log"], "{:+.3f}"),
-            fraction(record["coverage_90"], digits=0),
-            fraction(record["naive_mape"]),
-        ]
-        for record in peaks.to_dict(orient="records")
-    ]
-    return header, rows
-
-
-def outcome_rows(outcomes: pd.DataFrame) -> tuple[Sequence[str], list[list[str]]]:
-    """Return header and rows of the out-of-memory verdicts."""
-    header = ("split", "part", "method", "rows", "out", "AUC", "Brier", "right", "right at 5 %", "missed at 5 %")
-    rows = [
-        [
-            record["protocol"],
-            record["slice"],
-            record["method"],
-            str(record["rows"]),
-            str(record["out_of_memory"]),
-            number(record["roc_auc"]),
-            number(record["brier"]),
-            fraction(record["accuracy"]),
-            fraction(record["accuracy_at_5_percent_risk"]),
-            str(record["missed_at_5_percent_risk"]),
-        ]
-        for record in outcomes.to_dict(orient="records")
-    ]
-    return header, rows
 
 
 def question(protocol: object, variant: object) -> str:

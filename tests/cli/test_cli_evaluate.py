@@ -91,3 +91,37 @@ def test_protocols_that_cannot_be_answered_are_errors_and_leave_files_alone(runs
     result = run(runs_file, "--protocol", name, "-o", output)
     assert isinstance(result.exception, error)
     assert output.read_text() == "old"
+
+
+def test_memory_alone_is_printed_written_and_tracked(runs_file, tmp_path, monkeypatch):
+    from surrogate import tracking
+    from surrogate.evaluation import memory_protocol
+
+    rows = pd.DataFrame({"protocol": ["grouped"], "run_id": ["a"], "measured_peak_bytes": [1.0]})
+    scores = memory_protocol.MemoryEvaluation(
+        rows=rows, peaks=pd.DataFrame(), outcomes=pd.DataFrame(), reliability=pd.DataFrame()
+    )
+    logged = []
+    monkeypatch.setattr(memory_protocol, "evaluate_memory", lambda _runs, **_: scores)
+    monkeypatch.setattr(tracking, "log_memory_evaluation", lambda found, _runs, **how: logged.append((found, how)))
+    app = typer.Typer()
+    app.command()(evaluate)
+    output = tmp_path / "rows.csv"
+    arguments = [
+        str(runs_file),
+        "--protocol",
+        "memory",
+        "-o",
+        str(output),
+        "--tracking-uri",
+        "sqlite:///x.db",
+        "--json",
+    ]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    ((found, how),) = logged
+    assert found is scores
+    assert how["tracking_uri"] == "sqlite:///x.db"
+    assert how["artifacts"] == {}
+    assert pd.read_csv(output)["run_id"].tolist() == ["a"]
+    assert set(json.loads(result.stdout)) == {"runs", "data_digest", "memory"}
