@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,7 +58,9 @@ OutputOption = Annotated[
 EmitOption = Annotated[str | None, typer.Option(help="Print launch arguments of the best layout: megatron.")]
 SiteOption = Annotated[str | None, typer.Option(help="Site whose habits apply.")]
 ModelDirOption = Annotated[Path | None, typer.Option(help="Predictor to use.")]
-TrackOption = Annotated[bool, typer.Option("--track/--no-track", help="Log a study to MLflow.")]
+TrackOption = Annotated[
+    bool | None, typer.Option("--track/--no-track", help="Log the study to MLflow [when Optuna searched].")
+]
 TrackingOption = Annotated[str | None, typer.Option("--tracking-uri", help="MLflow store [the local one].")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, in SI units.")]
 
@@ -89,7 +92,7 @@ def search(  # noqa: PLR0913 - one parameter per option
     emit: EmitOption = None,
     site: SiteOption = None,
     model_dir: ModelDirOption = None,
-    track: TrackOption = True,
+    track: TrackOption = None,
     tracking_uri: TrackingOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -104,12 +107,12 @@ def search(  # noqa: PLR0913 - one parameter per option
         top=top,
         enumeration=(exhaustive, enumerate_small),
     )
-    result = _searched(request, options, site, model_dir, quiet=as_json)
+    result = _searched(request, replace(options, keeps_study=track is True), site, model_dir, quiet=as_json)
     if output is not None:
         _write_table(result, output)
     _print(result, emit, as_json=as_json)
-    if track and result.study is not None:
-        _log_study(result, tracking_uri)
+    if track is not False and result.study is not None:
+        _log_study(result, options, tracking_uri, quiet=as_json or emit is not None)
     if not len(result.best):
         raise typer.Exit(code=1)
 
@@ -166,10 +169,11 @@ def _print(result: SearchResult, emit: str | None, *, as_json: bool) -> None:
         print_result(result)
 
 
-def _log_study(result: SearchResult, tracking_uri: str | None) -> None:
-    """Log a study where the tracking layer knows how to."""
-    from surrogate import tracking
+def _log_study(result: SearchResult, options: SearchOptions, tracking_uri: str | None, *, quiet: bool) -> None:
+    """Log a study, and say where."""
+    from surrogate.tracking import log_study
 
-    log = getattr(tracking, "log_study", None)
-    if log is not None:
-        log(result, tracking_uri=tracking_uri)
+    plan = {f"plan.{name}": value for name, value in result.space.plan.values.items()}
+    logged = log_study(result, tracking_uri=tracking_uri, settings=options.settings() | plan)
+    if not quiet:
+        typer.echo(f"\nstudy in MLflow: experiment {logged.experiment}, run {logged.run_id} (surrogate ui shows it)")

@@ -69,6 +69,8 @@ class SearchOptions:
         Enumerate spaces of at most `ENUMERABLE_CANDIDATES`.
     study : StudyOptions, optional
         How Optuna searches; needed unless the space is enumerated.
+    keeps_study : bool
+        Make a study even where the space is enumerated and no storage asks for one: for its figures.
     """
 
     goal: Goal = Goal()
@@ -78,6 +80,22 @@ class SearchOptions:
     is_exhaustive: bool = False
     is_enumerated_when_small: bool = True
     study: StudyOptions | None = None
+    keeps_study: bool = False
+
+    def settings(self) -> dict[str, object]:
+        """Return what was asked by name, as a tracking store shows it."""
+        study = self.study
+        how = (
+            {} if study is None else {name: getattr(study, name) for name in ("algorithm", "trials", "seconds", "seed")}
+        )
+        return {
+            "objectives": ", ".join(self.goal.objectives),
+            "is_robust": self.goal.is_robust,
+            "tokens": self.goal.tokens,
+            "price_per_gpu_hour": self.goal.policy.price_per_gpu_hour,
+            "oom_risk": self.oom_risk,
+            **how,
+        }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,6 +151,12 @@ class SearchResult:
         from surrogate.search.figures import study_figures
 
         return {} if self.study is None else study_figures(self.study)
+
+    def history(self) -> dict[str, list[tuple[int, float]]]:
+        """Return the best value of each objective by number of trials, where it changed; nothing without a study."""
+        from surrogate.search.figures import study_history
+
+        return {} if self.study is None else study_history(self.study)
 
     def to_dict(self) -> dict[str, object]:
         """Return what `search --json` prints: plain values, None for what is not known."""
@@ -224,7 +248,7 @@ def _searched(
         searching = LayoutStudy(evaluator, study_options)
         searching.run(None if progress is None else lambda count: progress(count, "trials"))
         return searching.outcome(top=options.top, misses=options.misses), searching.study
-    study = LayoutStudy(evaluator, study_options) if study_options.storage else None
+    study = LayoutStudy(evaluator, study_options) if study_options.storage or options.keeps_study else None
     wanted = max(options.top, KNOWN_LAYOUTS) if study is not None else options.top
     seen = None if progress is None else lambda count: progress(count, "candidates")
     outcome = enumerate_best(evaluator, top=wanted, misses=options.misses, progress=seen)

@@ -7,6 +7,7 @@ trial takes the best of all their combinations: one call to the predictor answer
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,9 +23,10 @@ from surrogate.search.domains import SETTING_COLUMNS
 from surrogate.search.enumeration import CodeBlock, block_length, candidate_blocks
 from surrogate.search.evaluation import Evaluator, Memory, join, take
 from surrogate.search.exhaustive import NEAR_MISS_RISK, Outcome, Ranked, rank
+from surrogate.search.figures import fits
 from surrogate.search.layouts import LayoutTable
 from surrogate.search.neighbourhood import hopeful_neighbours
-from surrogate.search.objectives import IS_MAXIMISED, shown
+from surrogate.search.objectives import COLUMN_OF, IS_MAXIMISED, shown
 from surrogate.search.sampler import STARTUP_TRIALS, Algorithm, LayoutSampler, distributions_of
 from surrogate.search.storage import close_storage, open_storage
 
@@ -117,6 +119,7 @@ class LayoutStudy:
             known = study.user_attrs.get(SPACE_ATTRIBUTE)
             if known is None:
                 study.set_user_attr(SPACE_ATTRIBUTE, self._fingerprint())
+                _name_objectives(study, [COLUMN_OF[objective] for objective in goal.objectives])
         except (SQLAlchemyError, OSError) as error:
             raise InputError("--storage", "must stay reachable", type(error).__name__) from error
         if known not in (None, self._fingerprint()):
@@ -191,7 +194,7 @@ class LayoutStudy:
         fitting: list[FrozenTrial] = []
         failing: list[FrozenTrial] = []
         for trial in done:
-            (fitting if _fits(trial) else failing).append(trial)
+            (fitting if fits(trial) else failing).append(trial)
         single = self.evaluator.goal.is_single
         best = self._ranked(fitting, top if single else None, first_only=False)
         return Outcome(
@@ -238,7 +241,7 @@ class LayoutStudy:
         done = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         if self.options.algorithm is Algorithm.RANDOM or len(done) < STARTUP_TRIALS:
             return []
-        best = self._most_promising([trial for trial in done if _fits(trial)], _CENTRES)
+        best = self._most_promising([trial for trial in done if fits(trial)], _CENTRES)
         rows = [row for trial in best if (row := self.layouts.row(trial.params)) is not None]
         if not rows:
             return []
@@ -328,8 +331,11 @@ class _Answer:
     evaluated: int
 
 
-def _fits(trial: FrozenTrial) -> bool:
-    return all(value <= 0.0 for value in trial.constraints.values())
+def _name_objectives(study: optuna.Study, names: list[str]) -> None:
+    """Name what a study's values are, for its pictures; Optuna calls that experimental."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        study.set_metric_names(names)
 
 
 def _risk(trial: FrozenTrial) -> tuple[float, int]:
