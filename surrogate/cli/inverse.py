@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from surrogate.units import GIB
+from surrogate.cli.output import gibibytes, percent, seconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,14 +71,27 @@ def _print(answer: InverseAnswer, oom_risk: float, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({**answer.to_dict(), "oom_risk": oom_risk}, indent=2))
         return
+    for line in _lines(answer, oom_risk):
+        typer.echo(line)
+
+
+def _lines(answer: InverseAnswer, oom_risk: float) -> Iterator[str]:
+    """Yield the answer for people: the value with its figures, what is beyond, what to do where nothing fits."""
     if answer.value is None:
-        typer.echo(f"{answer.field}: nothing fits at a risk of {oom_risk:.0%} ({answer.evaluated} plans tried)")
+        yield f"{answer.field}: nothing fits at a risk of {100.0 * oom_risk:g} % ({answer.evaluated} plans tried)"
+        if answer.next_value is not None:
+            yield f"even {answer.next_value} leaves a risk of {percent(answer.next_oom_probability)}"
+        yield "`surrogate predict` names the nearest layouts that fit, `surrogate search` tries all"
         return
-    changes = ", ".join(f"{name}={value}" for name, value in answer.changes.items())
-    peak = f"{answer.peak_memory_bytes / GIB:.1f} GiB"
-    typer.echo(f"{answer.field}: {answer.value} ({changes}; peak {peak}, risk {answer.oom_probability:.1%}, "
-               f"step {answer.step_time_s:.3g} s)")  # fmt: skip
+    yield f"{answer.field}: {answer.value}"
+    yield "set: " + ", ".join(_assignment(name, value) for name, value in answer.changes.items())
+    figures = gibibytes(answer.peak_memory_bytes), percent(answer.oom_probability), seconds(answer.step_time_s)
+    yield "peak {}, risk {}, step {}".format(*figures)
     if answer.next_value is not None:
-        typer.echo(f"next: {answer.next_value} at a risk of {answer.next_oom_probability:.1%}")
+        yield f"next: {answer.next_value} at a risk of {percent(answer.next_oom_probability)}"
     elif not answer.bounded_by_memory:
-        typer.echo("memory sets no bound: the search met its own end or the batch's")
+        yield f"memory sets no bound: {answer.limit}"
+
+
+def _assignment(name: str, value: object) -> str:
+    return f"{name}=" if value is None else f"{name}={value}"

@@ -25,6 +25,8 @@ from surrogate.feasibility._candidates import (
 MAXIMUM_FIELDS: Final = ("micro_batch_size", "seq_len", "global_batch_size", "model_layers")
 MINIMUM_FIELDS: Final = ("num_gpus",)
 
+MEMORY: Final = "memory"
+
 COLUMN_OF: Final = {"model_layers": "num_layers"}
 
 SEQ_LEN_STEP: Final = 256
@@ -49,12 +51,14 @@ class InverseAnswer:
     changes: Changes
     """The plan's columns to set; None drops one."""
     bounded_by_memory: bool
-    """False when the search met another end first: the batch, a limit of the model, or its own."""
+    """False when the search met another end first."""
+    limit: str
+    """What bounds the value, in words: memory, the sequences of a rank, what can be placed, or the search's end."""
     oom_probability: float
     peak_memory_bytes: float
     step_time_s: float
     next_value: int | None
-    """The first value beyond that does not fit."""
+    """The first value beyond that does not fit; where nothing fits, the most favourable one tried."""
     next_oom_probability: float
     evaluated: int
     """Plans predicted."""
@@ -115,7 +119,7 @@ def largest_that_fits(
         return trial
 
     trial = _search(_candidates(field, settings), attempt)
-    return _answer(field, trial, evaluated)
+    return _answer(field, trial, evaluated, _other_limit(field, settings))
 
 
 def smallest_that_fits(
@@ -153,7 +157,9 @@ def smallest_that_fits(
     gpus = variants["num_gpus"].to_numpy(dtype=np.float64)[placeable]
     fits = table["oom_probability"].to_numpy(dtype=np.float64) <= oom_risk
     if not fits.any():
-        return _nothing_fits(field, len(table))
+        most = gpus == gpus.max(initial=0.0)
+        risk = float(table["oom_probability"][most].min()) if most.any() else np.nan
+        return _nothing_fits(field, len(table), int(gpus[most][0]) if most.any() else None, risk)
     fewest = gpus[fits].min()
     best = int(np.nanargmin(np.where(fits & (gpus == fewest), table["step_time_s"], np.nan)))
     fewer = gpus[gpus < fewest]
@@ -163,6 +169,7 @@ def smallest_that_fits(
         value=int(fewest),
         changes=_complete(plan, variants, int(placeable[best]), changes[placeable[best]]),
         bounded_by_memory=bool(fewer.size),
+        limit=MEMORY if fewer.size else "no layout on fewer accelerators can be placed",
         oom_probability=float(table["oom_probability"][best]),
         peak_memory_bytes=float(table["peak_memory_bytes"][best]),
         step_time_s=float(table["step_time_s"][best]),
@@ -215,7 +222,8 @@ def _try_values(plan: pd.DataFrame, column: str, values: FloatArray, predict: Pl
     variants = build_variants(plan, asked)
     placeable = np.flatnonzero(is_placeable(variants))
     if placeable.size == 0:
-        raise InputError(column, "must leave a layout that can be placed", int(values[0]), "check the plan first")
+        rule = "must leave a layout that its framework can place"
+        raise InputError(column, rule, int(values[0]), "`surrogate search` lists the layouts that can be placed")
     table = predict(variants.iloc[placeable].reset_index(drop=True)).reset_index(drop=True)
     fits = table["oom_probability"].to_numpy(dtype=np.float64) <= oom_risk
     changes = [_complete(plan, variants, int(row), asked[row]) for row in placeable]
@@ -235,7 +243,15 @@ def _merged(trials: list[_Trial]) -> _Trial:
     return _Trial(tried=unique, fits=fits, table=table, changes=[changes[position] for position in index])
 
 
-def _answer(field: str, trial: _Trial, evaluated: int) -> InverseAnswer:
+def _other_limit(field: str, w: Workload) -> str:
+    """Say what ends a search that memory does not; the workload has one row."""
+    if field == "micro_batch_size":
+        sequences = int(w.global_batch_size[0] / w.dp[0])
+        return f"no larger one divides the {sequences} sequences of a rank into micro-batches that can be placed"
+    return f"the search ends at {2**DOUBLINGS:,} times the plan's value"
+
+
+def _answer(field: str, trial: _Trial, evaluated: int, other_limit: str) -> InverseAnswer:
     failing = np.flatnonzero(~trial.fits)
     beyond = int(failing[0]) if failing.size else None
     best = (len(trial.tried) if beyond is None else beyond) - 1
@@ -249,6 +265,7 @@ def _answer(field: str, trial: _Trial, evaluated: int) -> InverseAnswer:
         value=value,
         changes=trial.changes[best],
         bounded_by_memory=beyond is not None,
+        limit=other_limit if beyond is None else MEMORY,
         oom_probability=float(trial.table["oom_probability"][best]),
         peak_memory_bytes=float(trial.table["peak_memory_bytes"][best]),
         step_time_s=float(trial.table["step_time_s"][best]),
@@ -258,14 +275,13 @@ def _answer(field: str, trial: _Trial, evaluated: int) -> InverseAnswer:
     )
 
 
-def _nothing_fits(
-    field: str, evaluated: int, next_value: int | None = None, next_risk: float = np.nan
-) -> InverseAnswer:
+def _nothing_fits(field: str, evaluated: int, next_value: int | None, next_risk: float) -> InverseAnswer:
     return InverseAnswer(
         field=field,
         value=None,
         changes={},
         bounded_by_memory=True,
+        limit=MEMORY,
         oom_probability=np.nan,
         peak_memory_bytes=np.nan,
         step_time_s=np.nan,

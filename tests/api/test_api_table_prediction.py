@@ -64,6 +64,24 @@ def test_an_error_that_only_predicting_shows_stays_with_its_row(
     assert answer["step_time_s"].notna().tolist() == [True, False, True, True, False]
 
 
+def test_rows_that_no_framework_can_place_get_the_rule_and_no_number(predictor: api.Predictor):
+    """A rule counts where its field is given: the third row's sharding is a habit of its stack, not a wish."""
+    split = {"pp": 4, "pipeline_schedule": "zb-h1", "micro_batch_size": 1}
+    rows = [
+        ROW,
+        {**ROW, **split, "zero_stage": 3},
+        {**ROW, **split},
+        {**ROW, "num_gpus": 16, "tp": 16, "num_kv_heads": 8},
+    ]
+    rows.append({**ROW, "num_gpus": 16, "num_heads": 48, "hidden_size": 6144, "num_kv_heads": 6, "tp": 16})
+    table = predicted(rows, predictor, len(rows))
+    assert table["error"].notna().tolist() == [False, True, False, False, True]
+    assert table["step_time_s"].isna().tolist() == [False, True, False, False, True]
+    assert "`zero_stage` must be at most 1 under a pipeline schedule" in table["error"].iloc[1]
+    assert "set zero_stage to 1" in table["error"].iloc[1]
+    assert "`num_kv_heads` must be a multiple of tp" in table["error"].iloc[4]
+
+
 def test_progress_is_told_and_rows_are_counted(
     predictor: api.Predictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -84,6 +84,8 @@ def test_min_names_the_layout(plan: Path) -> None:
     answer = json.loads(_run("min", plan, "--json").output)
     assert answer["value"] == answer["changes"]["num_gpus"] < 64
     assert "tp" in answer["changes"]
+    text = _run("min", plan).output
+    assert f"set: num_gpus={answer['value']}, tp=" in text
 
 
 def test_accepting_more_risk_and_overrides_change_the_answer(plan: Path) -> None:
@@ -95,9 +97,22 @@ def test_accepting_more_risk_and_overrides_change_the_answer(plan: Path) -> None
     assert careful < short
 
 
-def test_nothing_fits_in_one_line(plan: Path) -> None:
+def test_nothing_fits_says_how_far_off_it_is_and_where_to_go(plan: Path) -> None:
     output = _run("max", plan, "--of", "seq_len", "--set", "model=llama3-405b").output
-    assert "nothing fits at a risk of 5%" in output
+    assert "nothing fits at a risk of 5 %" in output
+    assert "even 256 leaves a risk of 100.0 %" in output
+    assert "nearest layouts" in output
+    huge = ("--set", "model=llama3-405b", "--set", "zero_stage=0", "--set", "global_batch_size=32")
+    fewest = _run("min", plan, *huge, "--set", "micro_batch_size=1", "--set", "num_gpus=8").output
+    assert "num_gpus: nothing fits" in fewest
+    assert "even 32 leaves" in fewest
+
+
+def test_the_other_end_is_named(plan: Path) -> None:
+    answer = _run("max", plan, "--of", "micro_batch_size", "--set", "global_batch_size=32").output
+    assert "micro_batch_size: 2" in answer
+    assert "no larger one divides the 2 sequences of a rank" in answer
+    assert "4,096 times" in _run("max", plan, "--of", "global_batch_size").output
 
 
 def test_unknown_questions_name_the_known_ones(plan: Path) -> None:

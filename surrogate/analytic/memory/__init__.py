@@ -5,7 +5,15 @@ from surrogate.analytic.memory._breakdown import MemoryBreakdown
 from surrogate.analytic.memory._coefficients import TEXTBOOK, MemoryCoefficients
 from surrogate.analytic.memory._parameters import HeldParameters, held_parameters
 from surrogate.analytic.memory._peak import memory_at, peak_memory, stage_memory
-from surrogate.analytic.memory._rules import ENDS, NO_RULE_BROKEN, RULES, MemoryRule, check_memory_rules, first_broken_rule
+from surrogate.analytic.memory._rules import (
+    ENDS,
+    NO_RULE_BROKEN,
+    RULES,
+    MemoryRule,
+    broken_rule_errors,
+    check_memory_rules,
+    first_broken_rule,
+)
 from surrogate.analytic.memory._stages import Stage, build_stage, num_microbatches
 
 __all__ = [
@@ -19,6 +27,7 @@ __all__ = [
     "MemoryRule",
     "Stage",
     "TokenBytes",
+    "broken_rule_errors",
     "build_stage",
     "check_memory_rules",
     "first_broken_rule",

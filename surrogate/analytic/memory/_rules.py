@@ -113,6 +113,16 @@ def first_broken_rule(w: Workload) -> IntArray:
     return first
 
 
+def broken_rule_errors(w: Workload) -> dict[int, InputError]:
+    """Return the error of each row that breaks a rule, by row: the field, the rule, the value and the way out."""
+    first = first_broken_rule(w)
+    errors = {}
+    for row in np.flatnonzero(first != NO_RULE_BROKEN).tolist():
+        rule = RULES[first[row]]
+        errors[row] = InputError(rule.field, rule.rule, getattr(w, rule.field)[row].item(), rule.way_out)
+    return errors
+
+
 def check_memory_rules(w: Workload) -> None:
     """Refuse combinations that cannot be placed.
 
@@ -121,8 +131,5 @@ def check_memory_rules(w: Workload) -> None:
     InputError
         For the first row that breaks a rule: the field, the rule, the value and the way out.
     """
-    first = first_broken_rule(w)
-    rows = np.flatnonzero(first != NO_RULE_BROKEN)
-    if rows.size:
-        rule = RULES[first[rows[0]]]
-        raise InputError(rule.field, rule.rule, getattr(w, rule.field)[rows[0]].item(), rule.way_out)
+    for error in broken_rule_errors(w).values():
+        raise error
