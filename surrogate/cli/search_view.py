@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from surrogate.cli.output import console, gibibytes, percent, plain_table, seconds, significant
+from surrogate.cli.output import console, percent, plain_table, seconds, significant
+from surrogate.units import GIB
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,16 +19,19 @@ _SHORT = {
     "micro_batch_size": "mbs",
     "zero_stage": "zero",
     "sequence_parallel": "sp",
-    "recompute_layers": "layers",
     "cpu_offload": "offload",
     "num_gpus": "gpus",
     "pipeline_schedule": "schedule",
 }
+_INSIDE = {"recompute_layers": "recompute"}
+"""Columns that are shown inside the cell of another."""
 _LAYOUT_END = "step_time_s"
 _FOLLOW = ("dp", "pipeline_schedule")
 """Columns that the others decide; they are in the JSON."""
 _MOST_REASONS = 4
-_FORECAST = {"days": "days", "cost": "cost", "memory_headroom_fraction": "head-room"}
+_FIGURES = ("step s", "90 %", "tok/s/GPU", "GiB", "OOM risk")
+_FORECAST = {"days": "days", "cost": "cost"}
+_MISSING = "-"
 
 
 def print_result(result: SearchResult) -> None:
@@ -37,7 +41,7 @@ def print_result(result: SearchResult) -> None:
     if len(result.best):
         _print_ranking(out, result.best)
         _print_reasons(out, result)
-    _print_misses(out, result.near_misses)
+    _print_misses(out, result)
     _print_shortage(out, result)
 
 
@@ -52,27 +56,37 @@ def _how(result: SearchResult) -> str:
 
 def _print_ranking(out: Console, best: pd.DataFrame) -> None:
     """Print what the best have in common in one line, what differs and the predictions as a table."""
-    layout = _layout(best)
-    differing = [name for name in layout if len(set(best[name].astype(str))) > 1]
-    common = [f"{name}={_cell(best[name].iloc[0])}" for name in layout if name not in differing]
+    settings = [_settings(row, _layout(best)) for _, row in best.iterrows()]
+    differing = [name for name in settings[0] if len({cells[name] for cells in settings}) > 1]
+    common = [f"{name}={text}" for name, text in settings[0].items() if name not in differing]
     if common:
         out.print(f"all: {', '.join(common)}")
-    forecast = [name for name in ("days", "cost") if name in best]
-    header = ["", *(_SHORT.get(name, name) for name in differing), "step", "90 %", "tokens/s/GPU", "memory", "OOM risk"]
+    forecast = [name for name in _FORECAST if name in best]
+    header = ["", *(_SHORT.get(name, name) for name in differing), *_FIGURES, *(_FORECAST[name] for name in forecast)]
     rows = [
         [
             str(place + 1),
-            *(_cell(row[name]) for name in differing),
-            seconds(row["step_time_s"]),
+            *(cells[name] for name in differing),
+            significant(row["step_time_s"]),
             f"{significant(row['step_time_lower_s'])}-{significant(row['step_time_upper_s'])}",
             significant(row["tokens_per_s_per_gpu"]),
-            gibibytes(row["peak_memory_bytes"]),
+            significant(row["peak_memory_bytes"] / GIB),
             percent(row["oom_probability"]),
             *(significant(row[name]) for name in forecast),
         ]
-        for place, (_, row) in enumerate(best.iterrows())
+        for place, (cells, (_, row)) in enumerate(zip(settings, best.iterrows(), strict=True))
     ]
-    out.print(plain_table([*header, *(_FORECAST[name] for name in forecast)], rows))
+    out.print(plain_table(header, rows))
+
+
+def _settings(row: pd.Series, layout: list[str]) -> dict[str, str]:
+    """Return the cells that tell a candidate apart; recomputed layers stand beside the kind of recomputation."""
+    cells = {name: _cell(row[name]) for name in layout}
+    for name, whole in _INSIDE.items():
+        part = cells.pop(name, _MISSING)
+        if part != _MISSING and whole in cells:
+            cells[whole] = f"{cells[whole]} {part}"
+    return cells
 
 
 def _layout(table: pd.DataFrame) -> list[str]:
@@ -88,22 +102,24 @@ def _is_chosen(table: pd.DataFrame, name: str) -> bool:
 
 def _print_reasons(out: Console, result: SearchResult) -> None:
     best = result.best
+    verb = "beats" if result.is_ranking else "is faster than"
     out.print(f"bottleneck of the first, beside compute: {best['bottleneck'].iloc[0]}")
     for place, comparison in enumerate(result.comparisons[:_MOST_REASONS], start=1):
         sure = percent(comparison.probability_faster)
-        out.print(f"{place} beats {place + 1} with probability {sure}: {comparison.sentence()}")
+        out.print(f"{place} {verb} {place + 1} with probability {sure}: {comparison.sentence()}")
     for place, reasons in enumerate(best["out_of_domain_reasons"], start=1):
         if len(reasons):
             out.print(f"{place} is out of domain: {'; '.join(map(str, reasons))}")
 
 
-def _print_misses(out: Console, misses: pd.DataFrame) -> None:
+def _print_misses(out: Console, result: SearchResult) -> None:
+    misses = result.near_misses
     if not len(misses):
         return
-    out.print("\nnear misses, faster but for memory:")
+    out.print("\nnear misses, among these but for memory:" if len(result.best) else "\nnear misses:")
     layout = _layout(misses)
     for _, row in misses.iterrows():
-        settings = " ".join(f"{_SHORT.get(name, name)}={_cell(row[name])}" for name in layout)
+        settings = " ".join(f"{_SHORT.get(name, name)}={text}" for name, text in _settings(row, layout).items())
         out.print(f"  {seconds(row['step_time_s'])}  {settings}\n    {row['binding_constraint']}")
 
 
@@ -123,4 +139,4 @@ def _print_shortage(out: Console, result: SearchResult) -> None:
 
 def _cell(value: Any) -> str:
     text = str(value)
-    return {"<NA>": "-", "None": "-", "nan": "-", "True": "yes", "False": "no"}.get(text, text)
+    return {"<NA>": _MISSING, "None": _MISSING, "nan": _MISSING, "True": "yes", "False": "no"}.get(text, text)

@@ -15,6 +15,7 @@ from surrogate.search.comparison import Comparison, bottlenecks, compare_neighbo
 from surrogate.search.enumeration import CodeBlock, count_candidates, require_candidates
 from surrogate.search.evaluation import Evaluator, SearchPredictor, hybrid_of
 from surrogate.search.exhaustive import Outcome, Ranked, enumerate_best
+from surrogate.search.near_misses import LOOKED_AT, near_misses
 from surrogate.search.objectives import COLUMN_OF, Goal, shown
 from surrogate.search.preparation import candidate_frame
 from surrogate.search.shortage import Change, Shortage, binding_constraints, explain_shortage, plain, shown_columns
@@ -109,7 +110,7 @@ class SearchResult:
     best : DataFrame of at most `top` rows (a whole front with several objectives)
         Open columns of each candidate, predictions, `bottleneck`, `why` it beats the next and `probability_faster`.
     near_misses : DataFrame
-        The most promising candidates that do not fit, with `binding_constraint`.
+        Candidates that would be among the best but for memory, with `binding_constraint`.
     plans : DataFrame
         The best candidates as complete rows of the runs table.
     comparisons : tuple of Comparison
@@ -124,6 +125,8 @@ class SearchResult:
         Whether candidates were enumerated, or tried by a study.
     interrupted : bool
         Whether the search was stopped from the keyboard.
+    is_ranking : bool
+        Whether `best` is a ranking, or the front of several objectives.
     study : optuna.Study or None
         The study, where one was made.
     """
@@ -138,6 +141,7 @@ class SearchResult:
     exhaustive: bool
     enumerated: bool = True
     interrupted: bool = False
+    is_ranking: bool = True
     study: optuna.Study | None = field(default=None, repr=False)
 
     def table(self) -> pd.DataFrame:
@@ -224,7 +228,9 @@ def search(
     return SearchResult(
         space=space,
         best=best,
-        near_misses=_described_misses(evaluator, outcome.misses, predictor),
+        near_misses=_described_misses(
+            evaluator, near_misses(evaluator, outcome.misses, outcome.best, options.misses), predictor
+        ),
         plans=plans,
         comparisons=comparisons,
         shortage=shortage,
@@ -232,6 +238,7 @@ def search(
         exhaustive=outcome.exhaustive,
         enumerated=outcome.enumerated,
         interrupted=outcome.interrupted,
+        is_ranking=options.goal.is_single,
         study=study,
     )
 
@@ -244,14 +251,15 @@ def _searched(
 
     small = count_candidates(evaluator.space, at_most=ENUMERABLE_CANDIDATES) <= ENUMERABLE_CANDIDATES
     study_options = options.study or StudyOptions(name=evaluator.space.plan.name)
+    misses = LOOKED_AT * options.misses
     if not (options.is_exhaustive or (options.is_enumerated_when_small and small)):
         searching = LayoutStudy(evaluator, study_options)
         searching.run(None if progress is None else lambda count: progress(count, "trials"))
-        return searching.outcome(top=options.top, misses=options.misses), searching.study
+        return searching.outcome(top=options.top, misses=misses), searching.study
     study = LayoutStudy(evaluator, study_options) if study_options.storage or options.keeps_study else None
     wanted = max(options.top, KNOWN_LAYOUTS) if study is not None else options.top
     seen = None if progress is None else lambda count: progress(count, "candidates")
-    outcome = enumerate_best(evaluator, top=wanted, misses=options.misses, progress=seen)
+    outcome = enumerate_best(evaluator, top=wanted, misses=misses, progress=seen)
     if study is not None and outcome.best is not None:
         study.add_known(outcome.best)
     return _first(outcome, options), None if study is None else study.study
@@ -295,11 +303,11 @@ def _described(
     return plans, table, comparisons
 
 
-def _described_misses(evaluator: Evaluator, ranked: Ranked | None, predictor: SearchPredictor) -> pd.DataFrame:
-    if ranked is None or not len(ranked):
+def _described_misses(evaluator: Evaluator, codes: CodeBlock | None, predictor: SearchPredictor) -> pd.DataFrame:
+    if codes is None:
         return pd.DataFrame()
-    _, table, _ = _predicted(evaluator, ranked.codes, predictor)
-    return table.assign(binding_constraint=binding_constraints(evaluator, ranked.codes))
+    _, table, _ = _predicted(evaluator, codes, predictor)
+    return table.assign(binding_constraint=binding_constraints(evaluator, codes))
 
 
 def _predicted(

@@ -22,9 +22,10 @@ from surrogate.errors import InputError
 from surrogate.search.domains import SETTING_COLUMNS
 from surrogate.search.enumeration import CodeBlock, block_length, candidate_blocks
 from surrogate.search.evaluation import Evaluator, Memory, join, take
-from surrogate.search.exhaustive import NEAR_MISS_RISK, Outcome, Ranked, rank
+from surrogate.search.exhaustive import Outcome, Ranked, rank
 from surrogate.search.figures import fits
 from surrogate.search.layouts import LayoutTable
+from surrogate.search.near_misses import promising_misses
 from surrogate.search.neighbourhood import hopeful_neighbours
 from surrogate.search.objectives import COLUMN_OF, IS_MAXIMISED, shown
 from surrogate.search.sampler import STARTUP_TRIALS, Algorithm, LayoutSampler, distributions_of
@@ -199,7 +200,7 @@ class LayoutStudy:
         best = self._ranked(fitting, top if single else None, first_only=False)
         return Outcome(
             best=best,
-            misses=self._ranked([one for one in failing if self._is_near(one)], misses, first_only=True),
+            misses=self._promising_misses(done, misses) if misses else None,
             least_risky=self._codes(sorted(failing, key=_risk)[:1], first_only=True),
             evaluated=sum(int(trial.user_attrs.get(EVALUATED_ATTRIBUTE, 1)) for trial in done),
             predicted=len(done),
@@ -208,8 +209,9 @@ class LayoutStudy:
             interrupted=self.interrupted,
         )
 
-    def _is_near(self, trial: FrozenTrial) -> bool:
-        return _risk(trial)[0] + self.evaluator.oom_risk <= NEAR_MISS_RISK
+    def _promising_misses(self, done: list[FrozenTrial], count: int) -> Ranked | None:
+        rows = [row for trial in done if (row := self.layouts.row(trial.params)) is not None]
+        return promising_misses(self.evaluator, self.layouts.at(np.array(rows)), count) if rows else None
 
     def _is_late(self, started: float) -> bool:
         return self.options.seconds is not None and time.monotonic() - started > self.options.seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -111,7 +111,14 @@ def _run(*arguments: object) -> Result:
 def test_it_prints_the_ranking_and_the_reason(plan: Path, stub: _Search) -> None:
     result = _run(plan)
     assert result.exit_code == 0, result.output
-    for words in ("all 1,234 layouts", "micro_batch_size=1", "4.00 s", "4,096", "80.0 %", "less pipeline bubble"):
+    for words in (
+        "all 1,234 layouts",
+        "micro_batch_size=1",
+        "4.00   3.50-4.40",
+        "4,096",
+        "80.0 %",
+        "less pipeline bubble",
+    ):
         assert words in result.output
     assert "2 is out of domain: no measured run" in result.output
     assert stub.options.top == 5 and stub.options.oom_risk == 0.05
@@ -141,6 +148,27 @@ def test_options_reach_the_search(plan: Path, stub: _Search) -> None:
     assert (study.trials, study.seconds, study.seed, study.storage, study.name) == (7, 9.0, 4, "x.journal", "mine")
     assert request.vary == {"num_gpus": (32, 64)} and "tp" not in request.plan.values
     assert request.conditions.require == ("pp <= 2",) and request.conditions.forbid == ("dp > 32",)
+
+
+def test_a_study_is_tracked_unless_told_not_to(plan: Path, stub: _Search, monkeypatch: pytest.MonkeyPatch) -> None:
+    logged: list[tuple[object, dict[str, object]]] = []
+
+    def log(_result: object, *, tracking_uri: str | None, settings: dict[str, object]) -> SimpleNamespace:
+        logged.append((tracking_uri, settings))
+        return SimpleNamespace(experiment="search", run_id="abc")
+
+    monkeypatch.setattr("surrogate.tracking.log_study", log)
+    stub.answer = _result(study=object(), space=SimpleNamespace(plan=SimpleNamespace(values={"tp": 2})))
+    output = _run(plan, "--tracking-uri", "sqlite:///x.db").output
+    assert "experiment search, run abc" in output
+    ((uri, settings),) = logged
+    assert uri == "sqlite:///x.db"
+    assert (settings["plan.tp"], settings["objectives"], settings["trials"]) == (2, "tokens_per_s_per_gpu", 300)
+    assert not stub.options.keeps_study
+    assert _run(plan, "--no-track").exit_code == 0
+    assert len(logged) == 1
+    json.loads(_run(plan, "--track", "--json").output)
+    assert len(logged) == 2 and stub.options.keeps_study
 
 
 def test_the_table_is_written(plan: Path, stub: _Search, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from surrogate.search.enumeration import count_candidates
 from surrogate.search.exhaustive import enumerate_best
 from surrogate.search.figures import study_figures
 from surrogate.search.layouts import LayoutTable
+from surrogate.search.near_misses import near_misses
 from surrogate.search.neighbourhood import hopeful_neighbours
 from surrogate.search.objectives import Goal, Objective
 from surrogate.search.sampler import Algorithm
@@ -189,3 +190,18 @@ def test_tpe_reaches_the_optimum_of_a_large_space(make_evaluator, moe_space) -> 
         assert outcome.best is not None
         regret[algorithm] = outcome.best.losses[0, 0] / reference.losses[0, 0] - 1.0
     assert regret[Algorithm.TPE] < 0.01 <= regret[Algorithm.RANDOM]
+
+
+def test_near_misses_of_a_study_are_among_the_best_but_for_memory(make_evaluator, make_plan, small_plan) -> None:  # type: ignore[no-untyped-def]
+    evaluator = make_evaluator(build_space(make_plan({**small_plan, "seq_len": 16384})), oom_risk=0.001)
+    study = LayoutStudy(evaluator, StudyOptions(trials=60))
+    study.run()
+    outcome = study.outcome(top=3, misses=40)
+    codes = near_misses(evaluator, outcome.misses, outcome.best, 3)
+    assert codes is not None and outcome.best is not None
+    memory = evaluator.memory(evaluator.prepare(codes))
+    assert ((memory.oom_probability > 0.001) & (memory.oom_probability <= 0.5)).all()
+    losses = evaluator.losses(codes, memory)[:, 0]
+    assert (losses < outcome.best.losses[-1, 0]).all()
+    assert (np.diff(losses) >= 0.0).all()
+    assert near_misses(evaluator, outcome.misses, outcome.best, 0) is None
