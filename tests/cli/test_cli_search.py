@@ -13,7 +13,7 @@ import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
-import surrogate
+import surrogate.tracking
 from surrogate.cli.search import search
 from surrogate.errors import InputError, UnknownNameError
 from surrogate.search import SearchOptions, SearchResult, SpaceRequest
@@ -157,7 +157,7 @@ def test_a_study_is_tracked_unless_told_not_to(plan: Path, stub: _Search, monkey
         logged.append((tracking_uri, settings))
         return SimpleNamespace(experiment="search", run_id="abc")
 
-    monkeypatch.setattr("surrogate.tracking.log_study", log)
+    monkeypatch.setattr(surrogate.tracking, "log_study", log)
     stub.answer = _result(study=object(), space=SimpleNamespace(plan=SimpleNamespace(values={"tp": 2})))
     output = _run(plan, "--tracking-uri", "sqlite:///x.db").output
     assert "experiment search, run abc" in output
