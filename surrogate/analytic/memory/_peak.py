@@ -14,7 +14,7 @@ from surrogate.analytic.memory._coefficients import TEXTBOOK, MemoryCoefficients
 from surrogate.analytic.memory._parameters import held_parameters
 from surrogate.analytic.memory._stages import build_stage
 from surrogate.analytic.memory._static import static_bytes
-from surrogate.analytic.workload import FloatArray, Offload, Workload
+from surrogate.analytic.workload import FloatArray, IntArray, Offload, Workload
 from surrogate.errors import InputError
 
 ROWS_PER_BLOCK = 16_384
@@ -113,19 +113,30 @@ def memory_at(w: Workload, index: FloatArray, coefficients: MemoryCoefficients =
 
 
 def _worst_stage(w: Workload, coefficients: MemoryCoefficients) -> MemoryBreakdown:
+    """Keep the fullest of each row's candidate stages; a candidate is evaluated where it is not one of the earlier."""
     last = w.pp - 1.0
-    candidates = [np.zeros_like(last), np.minimum(1.0, last), np.floor(last / 2.0), last]
-    breakdowns = [memory_at(w, index, coefficients) for index in _distinct(candidates)]
-    worst = np.argmax([breakdown.device_bytes for breakdown in breakdowns], axis=0)
-    return _combine(lambda name: np.choose(worst, [getattr(breakdown, name) for breakdown in breakdowns]))
+    first, *others = np.zeros_like(last), np.minimum(1.0, last), np.floor(last / 2.0), last
+    worst = memory_at(w, first, coefficients)
+    seen = [first]
+    for index in others:
+        rows = np.flatnonzero(np.all([index != earlier for earlier in seen], axis=0))
+        seen.append(index)
+        if rows.size:
+            worst = _fuller(worst, memory_at(w.take(rows), index[rows], coefficients), rows)
+    return worst
 
 
-def _distinct(candidates: list[FloatArray]) -> list[FloatArray]:
-    kept: list[FloatArray] = []
-    for candidate in candidates:
-        if not any(np.array_equal(candidate, other) for other in kept):
-            kept.append(candidate)
-    return kept
+def _fuller(worst: MemoryBreakdown, other: MemoryBreakdown, rows: IntArray) -> MemoryBreakdown:
+    """Replace the given rows of `worst` where `other`, a breakdown of those rows only, takes more of the device."""
+    more = other.device_bytes > worst.device_bytes[rows]
+    chosen = rows[more]
+
+    def column(name: str) -> FloatArray:
+        values = np.array(getattr(worst, name))
+        values[chosen] = getattr(other, name)[more]
+        return values
+
+    return _combine(column)
 
 
 def _combine(column: Callable[[str], FloatArray]) -> MemoryBreakdown:
