@@ -65,6 +65,7 @@ TrackingOption = Annotated[str | None, typer.Option("--tracking-uri", help="MLfl
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, in SI units.")]
 
 DEFAULT_RISK = 0.05
+INTERRUPTED = 130
 
 
 def search(  # noqa: PLR0913 - one parameter per option
@@ -113,8 +114,7 @@ def search(  # noqa: PLR0913 - one parameter per option
     _print(result, emit, as_json=as_json)
     if track is not False and result.study is not None:
         _log_study(result, options, tracking_uri, quiet=as_json or emit is not None)
-    if not len(result.best):
-        raise typer.Exit(code=1)
+    _finish(result, options, quiet=as_json or emit is not None)
 
 
 def _searched(
@@ -167,6 +167,17 @@ def _print(result: SearchResult, emit: str | None, *, as_json: bool) -> None:
         typer.echo(" \\\n".join(arguments))
     else:
         print_result(result)
+
+
+def _finish(result: SearchResult, options: SearchOptions, *, quiet: bool) -> None:
+    """Exit as a search that was interrupted or found nothing does; say how an interrupted one goes on."""
+    if result.interrupted:
+        storage = options.study.storage if options.study is not None else None
+        if storage is not None and result.study is not None and not quiet:
+            typer.echo(f"\nstudy `{result.study.study_name}` is kept in --storage: the same command goes on with it")
+        raise typer.Exit(INTERRUPTED)
+    if not len(result.best):
+        raise typer.Exit(1)
 
 
 def _log_study(result: SearchResult, options: SearchOptions, tracking_uri: str | None, *, quiet: bool) -> None:

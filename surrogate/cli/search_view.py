@@ -32,6 +32,8 @@ _MOST_REASONS = 4
 _FIGURES = ("step s", "90 %", "tok/s/GPU", "GiB", "OOM risk")
 _FORECAST = {"days": "days", "cost": "cost"}
 _MISSING = "-"
+_NARROW = (0, 0, 0, 1)
+"""Padding of cells: as many as 14 columns must fit."""
 
 
 def print_result(result: SearchResult) -> None:
@@ -68,7 +70,7 @@ def _print_ranking(out: Console, best: pd.DataFrame) -> None:
             str(place + 1),
             *(cells[name] for name in differing),
             significant(row["step_time_s"]),
-            f"{significant(row['step_time_lower_s'])}-{significant(row['step_time_upper_s'])}",
+            f"{significant(row['step_time_lower_s'], 2)}-{significant(row['step_time_upper_s'], 2)}",
             significant(row["tokens_per_s_per_gpu"]),
             significant(row["peak_memory_bytes"] / GIB),
             percent(row["oom_probability"]),
@@ -76,7 +78,9 @@ def _print_ranking(out: Console, best: pd.DataFrame) -> None:
         ]
         for place, (cells, (_, row)) in enumerate(zip(settings, best.iterrows(), strict=True))
     ]
-    out.print(plain_table(header, rows))
+    table = plain_table(header, rows)
+    table.padding = _NARROW
+    out.print(table)
 
 
 def _settings(row: pd.Series, layout: list[str]) -> dict[str, str]:
