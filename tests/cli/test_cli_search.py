@@ -114,7 +114,7 @@ def test_it_prints_the_ranking_and_the_reason(plan: Path, stub: _Search) -> None
     for words in (
         "all 1,234 layouts",
         "micro_batch_size=1",
-        "4.00   3.50-4.40",
+        "4.00  3.5-4.4",
         "4,096",
         "80.0 %",
         "less pipeline bubble",
