@@ -100,6 +100,7 @@ def search(  # noqa: PLR0913 - one parameter per option
     """Search the layouts that a plan leaves open, under hard constraints, and say why the best is best."""
     from surrogate.search.request import search_options, space_request
 
+    _check_outputs(output, emit)
     request = space_request(plan, overrides or [], vary or [], (require or [], forbid or [], waive or []))
     options = search_options(
         goal=(objective or ["tokens_per_s_per_gpu"], tokens, price, robust),
@@ -115,6 +116,17 @@ def search(  # noqa: PLR0913 - one parameter per option
     if track is not False and result.study is not None:
         _log_study(result, options, tracking_uri, quiet=as_json or emit is not None)
     _finish(result, options, quiet=as_json or emit is not None)
+
+
+def _check_outputs(output: Path | None, emit: str | None) -> None:
+    """Raise where a result could not be given as asked: before the search, not after it."""
+    from surrogate.search.emit import check_framework
+    from surrogate.search.table import check_target
+
+    if output is not None:
+        check_target(output)
+    if emit is not None:
+        check_framework(emit)
 
 
 def _searched(

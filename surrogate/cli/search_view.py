@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from surrogate.cli.output import console, percent, plain_table, seconds, significant
@@ -10,6 +11,7 @@ from surrogate.units import GIB
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
+    from rich.table import Table
 
     from surrogate.search import SearchResult
 
@@ -33,7 +35,8 @@ _FIGURES = ("step s", "90 %", "tok/s/GPU", "GiB", "OOM risk")
 _FORECAST = {"days": "days", "cost": "cost"}
 _MISSING = "-"
 _NARROW = (0, 0, 0, 1)
-"""Padding of cells: as many as 14 columns must fit."""
+"""Padding of cells: a layout has many columns."""
+_WIDEST = 200
 
 
 def print_result(result: SearchResult) -> None:
@@ -80,7 +83,14 @@ def _print_ranking(out: Console, best: pd.DataFrame) -> None:
     ]
     table = plain_table(header, rows)
     table.padding = _NARROW
-    out.print(table)
+    out.print(table, width=_table_width(out, table), crop=False)
+
+
+def _table_width(out: Console, table: Table) -> int:
+    """Return the width that a table needs, if the terminal has it: many columns are hard to read when they fold."""
+    needed = out.measure(table, options=out.options.update(max_width=_WIDEST)).maximum
+    available = get_terminal_size((_WIDEST, 0)).columns
+    return max(min(needed, available), min(needed, out.width))
 
 
 def _settings(row: pd.Series, layout: list[str]) -> dict[str, str]:

@@ -35,6 +35,12 @@ _PRECISIONS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
+def check_framework(framework: str) -> None:
+    """Raise UnknownNameError unless a framework's launch arguments are known."""
+    if framework not in FRAMEWORKS:
+        raise UnknownNameError("--emit", framework, list(FRAMEWORKS))
+
+
 def launch_arguments(plans: pd.DataFrame, framework: str, row: int = 0) -> list[str]:
     """Return the launch arguments of one candidate.
 
@@ -52,8 +58,7 @@ def launch_arguments(plans: pd.DataFrame, framework: str, row: int = 0) -> list[
     UnknownNameError
         If the framework's arguments are not known.
     """
-    if framework not in FRAMEWORKS:
-        raise UnknownNameError("--emit", framework, list(FRAMEWORKS))
+    check_framework(framework)
     return FRAMEWORKS[framework]({str(name): plain(value) for name, value in plans.iloc[row].items()})
 
 

@@ -208,6 +208,9 @@ def test_launch_arguments_are_printed(plan: Path, stub: _Search) -> None:
         (("--objective", "speed"), "--objective"),
         (("--objective", "cost", "--tokens", "1e9"), "--price"),
         (("--vary", "hidden_size=3"), "--vary"),
+        (("--emit", "nemo"), "--emit"),
+        (("-o", "best.txt"), "--output"),
+        (("-o", "nowhere/best.csv"), "--output"),
     ],
 )
 def test_mistakes_are_domain_errors(plan: Path, stub: _Search, arguments: tuple[str, ...], words: str) -> None:
