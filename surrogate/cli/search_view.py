@@ -83,14 +83,15 @@ def _print_ranking(out: Console, best: pd.DataFrame) -> None:
     ]
     table = plain_table(header, rows)
     table.padding = _NARROW
-    out.print(table, width=_table_width(out, table), crop=False)
+    _print_whole(out, table)
 
 
-def _table_width(out: Console, table: Table) -> int:
-    """Return the width that a table needs, if the terminal has it: many columns are hard to read when they fold."""
-    needed = out.measure(table, options=out.options.update(max_width=_WIDEST)).maximum
-    available = get_terminal_size((_WIDEST, 0)).columns
-    return max(min(needed, available), min(needed, out.width))
+def _print_whole(out: Console, table: Table) -> None:
+    """Print a table as wide as it needs, if the terminal is: many columns are hard to read when they fold."""
+    usual = out.width
+    out.width = max(usual, get_terminal_size((_WIDEST, 0)).columns)
+    out.print(table)
+    out.width = usual
 
 
 def _settings(row: pd.Series, layout: list[str]) -> dict[str, str]:
