@@ -127,19 +127,19 @@ def false_alarm_rates(step_time: HybridPredictor) -> dict[str, float]:
     Returns
     -------
     dict
-        Per level of knowledge the share of a publisher family's runs outside the limits that the other families
-        set, averaged over families: each family is judged as if it were new.
+        Per level of knowledge the share of a stratum's runs outside the limits that the other strata
+        set, averaged over strata: each is judged as if it were new.
     """
     from surrogate.estimators.intervals import ConformalScores
 
     rates = {}
     for level, scores in step_time.intervals_.scores.items():
         shares = []
-        for family in np.unique(scores.family):
-            own = scores.family == family
+        for stratum in np.unique(scores.stratum):
+            own = scores.stratum == stratum
             if own.all():
                 continue
-            others = ConformalScores(score=scores.score[~own], family=scores.family[~own])
+            others = ConformalScores(score=scores.score[~own], stratum=scores.stratum[~own])
             shares.append(float(np.mean(scores.score[own] > others.quantile(JUDGEMENT_COVERAGE))))
         if shares:
             rates[level] = float(np.mean(shares))

@@ -9,9 +9,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from surrogate.analytic.workload import FloatArray
-from surrogate.estimators.intervals import ConformalIntervals, ConformalScores, with_floor
+from surrogate.estimators.intervals import (
+    ConformalIntervals,
+    ConformalScores,
+    equal_weights,
+    weighted_quantile,
+    with_floor,
+)
 from surrogate.estimators.site_data import SiteData
 from surrogate.estimators.site_effects import SiteEffects
+from surrogate.features.knobs import KNOBS
 from surrogate.features.levels import SiteLevels
 
 _FOLDS = 4
@@ -24,35 +31,41 @@ _FOLDS_BY_LEVEL = {"population": 7, "family": 7, "release": _FOLDS}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResidualSpread:
-    """Root mean square of what trees leave, per publisher family, for rows whose gate is open."""
+    """Root mean square of what trees leave, per stratum, for rows whose gate is open."""
 
     overall: float
-    by_family: dict[str, float]
+    by_stratum: dict[str, float]
 
-    def combined(self, log_sd: FloatArray, gate: FloatArray, levels: SiteLevels) -> FloatArray:
+    def combined(self, log_sd: FloatArray, gate: FloatArray, strata: NDArray[np.object_]) -> FloatArray:
         """Return the spread of the hybrid: the effects' where the gate is shut, the trees' where it is open."""
-        family = pd.Series(levels.publisher_family).map(self.by_family).fillna(self.overall).to_numpy(np.float64)
-        own = np.minimum(family, np.maximum(log_sd, family * 0.5))
+        usual = pd.Series(strata).map(self.by_stratum).fillna(self.overall).to_numpy(np.float64)
+        own = np.minimum(usual, np.maximum(log_sd, usual * 0.5))
         spread: FloatArray = np.hypot((1.0 - gate) * log_sd, gate * own)
         return spread
 
 
-def residual_spread(corrected: FloatArray, families: NDArray[np.object_]) -> ResidualSpread:
+def strata(levels: SiteLevels, knobs: FloatArray) -> NDArray[np.object_]:
+    """Return the publisher family of each row, dense and mixture-of-experts models apart, shape (n,)."""
+    kind = np.where(knobs[:, KNOBS.index("num_experts")] > 0.0, " (MoE)", "").astype(object)
+    return np.asarray(levels.publisher_family + kind)
+
+
+def residual_spread(corrected: FloatArray, strata: NDArray[np.object_]) -> ResidualSpread:
     """Return the spread of log-time errors after trees that did not see a row's split group.
 
     Parameters
     ----------
     corrected : ndarray, shape (n,)
         Errors of rows predicted without their split group, the gated trees' correction included.
-    families : ndarray of str, shape (n,)
-        Publisher families.
+    strata : ndarray of str, shape (n,)
+        As `strata` returns them.
     """
     error2 = pd.Series(corrected**2).clip(upper=_LARGEST_ERROR2)
-    overall = float(error2.groupby(families).mean().mean())
-    grouped = error2.groupby(families).agg(["sum", "size"])
+    overall = float(error2.groupby(strata).mean().mean())
+    grouped = error2.groupby(strata).agg(["sum", "size"])
     shrunk = (grouped["sum"] + _PRIOR_ROWS * overall) / (grouped["size"] + _PRIOR_ROWS)
-    by_family = {str(name): float(np.sqrt(value)) for name, value in shrunk.items()}
-    return ResidualSpread(overall=float(np.sqrt(overall)), by_family=by_family)
+    by_stratum = {str(name): float(np.sqrt(value)) for name, value in shrunk.items()}
+    return ResidualSpread(overall=float(np.sqrt(overall)), by_stratum=by_stratum)
 
 
 def fold_of_groups(groups: NDArray[np.int64], folds: int = _FOLDS) -> NDArray[np.int64]:
@@ -73,6 +86,29 @@ class HeldOutCorrection:
     def take(self, rows: NDArray[np.int64]) -> HeldOutCorrection:
         """Return the selected rows."""
         return HeldOutCorrection(gate=self.gate[rows], correction=self.correction[rows])
+
+
+def unseen_scores(
+    effects: SiteEffects, data: SiteData, error: FloatArray, gate: FloatArray, spread: ResidualSpread
+) -> ConformalScores:
+    """Return scores of rows whose split group the effects did not see.
+
+    Parameters
+    ----------
+    effects : SiteEffects
+        Fitted on other rows.
+    data : SiteData
+        n rows of releases it knows.
+    error, gate : ndarray, shape (n,)
+        Of log time after trees that did not see a row's split group, and the weight of those.
+    spread : ResidualSpread
+        After the trees.
+    """
+    kinds = strata(data.levels, data.knobs)
+    log_sd = effects.predict(data.terms, data.levels, data.knobs).log_sd
+    return ConformalScores(
+        score=np.abs(error) / with_floor(spread.combined(log_sd, gate, kinds), "release"), stratum=kinds
+    )
 
 
 def conformalize(
@@ -100,6 +136,11 @@ def conformalize(
         Split groups.
     levels : tuple of str
         Out of population, family and release.
+
+    Notes
+    -----
+    Sites nobody knows are mostly as fast as tuned runs and sometimes far slower: the mean error is not the median one.
+    Predictions for them are therefore centred on the median, which is what a scoring by absolute log error asks for.
     """
     families, releases = data.levels.publisher_family, data.levels.release
     keys = {
@@ -107,29 +148,29 @@ def conformalize(
         "family": pd.factorize(releases)[0],
         "release": groups,
     }
+    kinds = strata(data.levels, data.knobs)
     has_sister = pd.Series(releases).groupby(families).transform("nunique").to_numpy() > 1
-    scores = {}
+    scores, centres = {}, {}
     for level in levels:
         log_sd, error = _held_out(effects, data, fold_of_groups(keys[level], _FOLDS_BY_LEVEL[level]))
         if level == "release":
             error = error + trees.gate * trees.correction
-            log_sd = spread.combined(log_sd, trees.gate, data.levels)
+            log_sd = spread.combined(log_sd, trees.gate, kinds)
         usable = has_sister if level == "family" else np.ones(len(data), dtype=np.bool_)
+        if level == "population":
+            centres[level] = weighted_quantile(-error, equal_weights(families), 0.5)
+            error = error + centres[level]
         if usable.any():
             score = np.abs(error) / with_floor(log_sd, level)
-            scores[level] = ConformalScores(score=score[usable], family=families[usable])
-    return ConformalIntervals(scores=scores)
+            scores[level] = ConformalScores(score=score[usable], stratum=kinds[usable])
+    return ConformalIntervals(scores=scores, centres=centres)
 
 
 def _held_out(effects: SiteEffects, data: SiteData, folds: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
     """Return predicted spread and error of log time of rows whose fold was left out, shape (n,) each."""
-    spread, error = np.empty(len(data)), np.empty(len(data))
-    for fold in np.unique(folds):
-        held = folds == fold
-        if held.all():
-            spread[held], error[held] = np.std(data.log_time), 0.0
-            continue
-        fitted = effects.restricted(~held)
+    spread, error = np.full(len(data), np.std(data.log_time)), np.zeros(len(data))
+    masks = [held for fold in np.unique(folds) if not (held := folds == fold).all()]
+    for held, fitted in zip(masks, effects.restrictions(~held for held in masks), strict=True):
         estimate = fitted.predict(data.terms.take(held), data.levels.take(held), data.knobs[held])
         spread[held], error[held] = estimate.log_sd, estimate.log_time - data.log_time[held]
     return spread, error

@@ -10,20 +10,18 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from scipy.linalg import cho_solve
+from scipy.linalg import solve_triangular
 from sklearn.utils.validation import check_is_fitted
 
 from surrogate.analytic.step_time import log_step_time_jacobian
 from surrogate.analytic.workload import FloatArray, IntArray
 from surrogate.estimators.hybrid import HybridPredictor, PreparedTable, prepare_table
-from surrogate.estimators.site_effects import SiteEffects
-from surrogate.features.levels import SiteLevels
+from surrogate.estimators.site_effects import LinearisedRows, SiteEffects
 
 MOST_ROWS: Final = 400
 """Of more candidates or targets, this many spread evenly over the table take part."""
 MEASUREMENT_VARIANCE: Final = 0.03**2
 """Of log time: what repeats of one configuration differ by, with some of what no term explains."""
-_LEVEL_NAMES: Final = ("stack", "accelerator_family", "publisher_family", "release", "year")
 
 
 def choose_runs(predictor: HybridPredictor, candidates: pd.DataFrame, targets: pd.DataFrame, count: int) -> IntArray:
@@ -55,21 +53,11 @@ def choose_runs(predictor: HybridPredictor, candidates: pd.DataFrame, targets: p
 
 def posterior_covariance(effects: SiteEffects, table: PreparedTable) -> FloatArray:
     """Return the covariance of log time between m configurations given what was measured, shape (m, m)."""
-    known = len(effects.levels_)
     jacobian = log_step_time_jacobian(table.terms, effects.linearisation_points(table.levels))
-    prior = effects.covariance(
-        np.concatenate([effects.jacobian_, jacobian]),
-        joined_levels(effects.levels_, table.levels),
-        np.concatenate([effects.knobs_, table.knobs]),
-    )
-    cross = prior[known:, :known]
-    explained = cross @ cho_solve(effects.covariance_factor_, cross.T, check_finite=False)
-    return np.asarray(prior[known:, known:] - explained)
-
-
-def joined_levels(one: SiteLevels, other: SiteLevels) -> SiteLevels:
-    """Return the rows of both."""
-    return SiteLevels(**{name: np.concatenate([getattr(one, name), getattr(other, name)]) for name in _LEVEL_NAMES})
+    rows = LinearisedRows(jacobian, table.levels, table.knobs)
+    cross = effects.covariance(effects.rows, rows)
+    whitened = solve_triangular(effects.covariance_factor_[0], cross, lower=True, check_finite=False)
+    return np.asarray(effects.covariance(rows, rows) - whitened.T @ whitened)
 
 
 def greedy_choice(own: FloatArray, cross: FloatArray, count: int, *, noise_variance: float) -> IntArray:

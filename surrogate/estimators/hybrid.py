@@ -23,13 +23,16 @@ from surrogate.estimators.conformalization import (
     conformalize,
     fold_of_groups,
     residual_spread,
+    strata,
+    unseen_scores,
 )
 from surrogate.estimators.domain import domain_reasons
 from surrogate.estimators.evidence import Evidence, measured_evidence, nearest_evidence
-from surrogate.estimators.intervals import with_floor
+from surrogate.estimators.intervals import ConformalIntervals, with_floor
 from surrogate.estimators.residual_model import ResidualModel
 from surrogate.estimators.site_data import SiteData
-from surrogate.estimators.site_effects import SiteEffects, distinct_sites
+from surrogate.estimators.site_effects import SiteEffects
+from surrogate.estimators.sites import distinct_sites
 from surrogate.estimators.training_rows import TARGET, diverse_rows, left_over, measured_seconds, noise_sd
 from surrogate.features.columns import texts
 from surrogate.features.knobs import knob_matrix
@@ -65,6 +68,8 @@ class LogPrediction:
     gate: FloatArray
     similarity: FloatArray
     knowledge: NDArray[np.object_]
+    strata: NDArray[np.object_]
+    """Publisher family, dense models and mixtures of experts apart."""
 
 
 def prepare_table(runs: pd.DataFrame) -> PreparedTable:
@@ -111,7 +116,7 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         rows_per_source: int = 60,
         conformal_levels: tuple[str, ...] = ("release", "family", "population"),
         random_state: int = 0,
-        num_threads: int = 2,
+        num_threads: int = 1,
     ) -> None:
         self.rows_per_source = rows_per_source
         self.conformal_levels = conformal_levels
@@ -143,23 +148,16 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.categories_ = {name: sorted(map(str, texts(table.runs, name).categories)) for name in CATEGORIES}
         rows = diverse_rows(table.runs, table.knobs, self.rows_per_source)
         data = site_data(table, log_time, noise_sd(table.runs))
-        chosen = data.take(rows)
         groups = split_groups(table.runs)
-        self.effects_ = SiteEffects().fit(chosen, groups[rows])
+        self.effects_ = SiteEffects().fit(data.take(rows), groups[rows])
         leftover = left_over(self.effects_, data, rows, groups)
         features = self._features(table)
         self.residual_ = ResidualModel(random_state=self.random_state, num_threads=self.num_threads)
         self.residual_.fit(features, leftover, table.levels, table.knobs)
         trees = self._held_out_correction(table, features, leftover, groups)
-        self.spread_ = residual_spread(leftover - trees.gate * trees.correction, table.levels.publisher_family)
-        self.intervals_ = conformalize(
-            self.effects_,
-            chosen,
-            trees.take(rows),
-            self.spread_,
-            groups=groups[rows],
-            levels=self.conformal_levels,
-        )
+        error = leftover - trees.gate * trees.correction
+        self.spread_ = residual_spread(error, strata(table.levels, table.knobs))
+        self.intervals_ = self._conformal_intervals(data, rows, groups, trees, error)
         self.evidence_ = measured_evidence(
             table.runs, table.levels, table.knobs, log_time, self._predict(table, with_spread=False).log_time
         )
@@ -172,6 +170,25 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             gate=self.residual_.gate(table.levels, table.knobs, without_itself=True),
             correction=self.residual_.out_of_fold(features, leftover, fold_of_groups(groups)),
         )
+
+    def _conformal_intervals(
+        self,
+        data: SiteData,
+        rows: NDArray[np.int64],
+        groups: NDArray[np.int64],
+        trees: HeldOutCorrection,
+        error: FloatArray,
+    ) -> ConformalIntervals:
+        """Return intervals from the `rows` of the site effects and, where releases are known, from all other rows."""
+        chosen, levels = data.take(rows), self.conformal_levels
+        intervals = conformalize(
+            self.effects_, chosen, trees.take(rows), self.spread_, groups=groups[rows], levels=levels
+        )
+        unseen = ~np.isin(groups, groups[rows])
+        if "release" not in levels or not unseen.any():
+            return intervals
+        scores = unseen_scores(self.effects_, data.take(unseen), error[unseen], trees.gate[unseen], self.spread_)
+        return intervals.joined("release", scores)
 
     def condition(self, runs: pd.DataFrame) -> HybridPredictor:
         """Return a predictor that knows these measured rows of a site too; trees and intervals stay.
@@ -230,7 +247,7 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "effects_")
         table = prepare_table(X)
         prediction = self._predict(table)
-        half = self.intervals_.half_width(prediction.knowledge, prediction.log_sd, coverage)
+        half = self.half_width(prediction, coverage)
         floor = table.terms.roofline_s
         reasons = domain_reasons(table.prepared, prediction.similarity, self.categories_)
         seconds = np.exp(prediction.log_time)
@@ -247,6 +264,10 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             **self._parts(table, seconds),
         }
         return pd.DataFrame(columns, index=X.index)
+
+    def half_width(self, prediction: LogPrediction, coverage: float) -> FloatArray:
+        """Return the half-width of the intervals of log time at a coverage in (0, 1), shape (n,)."""
+        return self.intervals_.half_width(prediction.knowledge, prediction.log_sd, coverage, prediction.strata)
 
     def nearest_runs(self, X: pd.DataFrame, k: int = 3) -> list[list[dict[str, Any]]]:
         """Return the k nearest measured runs of each row with their error: the evidence."""
@@ -293,20 +314,25 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _predict(self, table: PreparedTable, *, with_spread: bool = True) -> LogPrediction:
         estimate = self.effects_.predict(table.terms, table.levels, table.knobs, with_spread=with_spread)
+        knowledge = self.effects_.knowledge(table.levels)
         gate = self.residual_.gate(table.levels, table.knobs)
-        log_time = estimate.log_time.copy()
+        analytic_log_time = estimate.log_time + self.intervals_.centre(knowledge)
+        log_time = analytic_log_time.copy()
         known = gate > 0.0
         if known.any():
             log_time[known] += gate[known] * self.residual_.predict(self._features(table)[known])
         floor = np.log(table.terms.roofline_s)
-        knowledge = self.effects_.knowledge(table.levels)
+        kinds = strata(table.levels, table.knobs)
         return LogPrediction(
             log_time=np.maximum(log_time, floor),
-            log_sd=with_floor(self.spread_.combined(estimate.log_sd, gate, table.levels), knowledge),
-            analytic_log_time=estimate.log_time,
+            log_sd=with_floor(
+                self.spread_.combined(estimate.log_sd, gate, strata(table.levels, table.knobs)), knowledge
+            ),
+            analytic_log_time=analytic_log_time,
             gate=gate,
             similarity=estimate.similarity,
             knowledge=knowledge,
+            strata=kinds,
         )
 
     def _features(self, table: PreparedTable) -> FloatArray:

@@ -28,7 +28,7 @@ from surrogate.features.levels import SiteLevels
 from surrogate.features.ratios import FEATURES
 from surrogate.files import write_bytes_atomically
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 HEADER = "hybrid.json"
 TREES = "residual.ubj"
 ARRAYS = "arrays.npz"
@@ -201,7 +201,9 @@ def intervals_state(intervals: ConformalIntervals) -> dict[str, Any]:
     state: dict[str, Any] = {}
     for level, scores in intervals.scores.items():
         state[f"scores_{level}"] = scores.score
-        state[f"families_{level}"] = scores.family.astype(str)
+        state[f"strata_{level}"] = scores.stratum.astype(str)
+    for level, centre in intervals.centres.items():
+        state[f"centre_{level}"] = np.float64(centre)
     return state
 
 
@@ -210,9 +212,10 @@ def intervals_of(arrays: Mapping[str, Any]) -> ConformalIntervals:
     levels = [name.removeprefix("scores_") for name in arrays if name.startswith("scores_")]
     return ConformalIntervals(
         scores={
-            level: ConformalScores(score=arrays[f"scores_{level}"], family=arrays[f"families_{level}"].astype(object))
+            level: ConformalScores(score=arrays[f"scores_{level}"], stratum=arrays[f"strata_{level}"].astype(object))
             for level in levels
-        }
+        },
+        centres={name.removeprefix("centre_"): float(arrays[name]) for name in arrays if name.startswith("centre_")},
     )
 
 

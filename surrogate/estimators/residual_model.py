@@ -55,7 +55,7 @@ class ResidualModel:
         Threads of a fit.
     """
 
-    def __init__(self, settings: TreeSettings | None = None, random_state: int = 0, num_threads: int = 2) -> None:
+    def __init__(self, settings: TreeSettings | None = None, random_state: int = 0, num_threads: int = 1) -> None:
         self.settings = settings or TreeSettings()
         self.random_state = random_state
         self.num_threads = num_threads

@@ -46,7 +46,7 @@ class EffectScales:
     )
     smooth: float = 0.18
     smooth_length: float = 5.0
-    site_smooth: float = 0.15
+    site_smooth: float = 0.1
     site_smooth_length: float = 2.0
     stack_memory_years: float = 3.0
     noise_factor: float = 0.7

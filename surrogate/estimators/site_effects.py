@@ -19,14 +19,15 @@ habits, a user's own five runs, or one anchor.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from surrogate.analytic.coefficients import LOG_SD, LOG_TEXTBOOK
 from surrogate.analytic.step_terms import StepTerms
@@ -34,9 +35,9 @@ from surrogate.analytic.step_time import log_step_time, log_step_time_jacobian
 from surrogate.analytic.workload import FloatArray
 from surrogate.estimators.kernels import one_blas_thread, similarity_blocks, squared_distances
 from surrogate.estimators.site_data import EffectScales, SharedPoints, SiteData, concatenated
+from surrogate.estimators.sites import LEVELS, distinct_sites, is_among, same_names
 from surrogate.features.levels import UNKNOWN, SiteLevels
 
-LEVELS: Final = ("stack", "accelerator_family", "publisher_family", "release")
 _DAMPING = 0.6
 """Share of each Gauss-Newton step that is taken."""
 SLOPE_STEP = 0.1
@@ -46,6 +47,8 @@ _BLOCK_ROWS = 4096
 """Rows whose terms stay in a core's cache while log time is evaluated a dozen times."""
 _DIRECTIONS = 10
 """Main directions of a site's posterior that carry its variance to the step time."""
+_TILED_ROWS = 512
+"""Up to so many rows, log time at several points is evaluated in one call."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,6 +70,16 @@ class SmoothCorrection(NamedTuple):
     """Kernel similarity to the nearest measured row, in [0, 1]."""
     local_similarity: FloatArray
     """The same among rows of the publisher family, over a shorter length; 0 where it has none."""
+
+
+class LinearisedRows(NamedTuple):
+    """What prior covariances between rows are made of, n rows."""
+
+    jacobian: FloatArray
+    """Shape (n, k)."""
+    levels: SiteLevels
+    knobs: FloatArray
+    """Shape (n, d)."""
 
 
 class SiteEffects:
@@ -125,20 +138,39 @@ class SiteEffects:
         surprise = np.abs(more.log_time - believed.log_time) / believed.log_sd
         added._linearise(more)
         added.noise_sd_ = more.noise_sd * outlier_factor(surprise)
+        factor = self._extended_factor(added)
         added.levels_ = SiteLevels(**concatenated(self.levels_, more.levels))
         for name in ("knobs_", "jacobian_", "residual_", "noise_sd_"):
             setattr(added, name, np.concatenate([getattr(self, name), getattr(added, name)]))
-        added.condition()
+        added._solve(factor)
         return added
+
+    def _extended_factor(self, more: SiteEffects) -> FloatArray:
+        """Return the lower Cholesky factor of the covariance of known rows and the m rows of `more`, by blocks."""
+        factor, count = np.tril(self.covariance_factor_[0]), len(self.alpha_)
+        cross = solve_triangular(factor, self.covariance(self.rows, more.rows), lower=True, check_finite=False)
+        remaining = more._noisy_covariance() - cross.T @ cross
+        longer = np.zeros((count + len(remaining), count + len(remaining)))
+        longer[:count, :count] = factor
+        longer[count:, :count] = cross.T
+        longer[count:, count:] = np.linalg.cholesky(remaining)
+        return longer
 
     def restricted(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> SiteEffects:
         """Return effects that know only these of their rows, linearised as before."""
-        kept = copy(self)
-        kept.levels_ = self.levels_.take(rows)
-        for name in ("knobs_", "jacobian_", "residual_", "noise_sd_"):
-            setattr(kept, name, getattr(self, name)[rows])
-        kept.condition()
-        return kept
+        return next(self.restrictions([rows]))
+
+    def restrictions(self, choices: Iterable[NDArray[np.int64] | NDArray[np.bool_]]) -> Iterator[SiteEffects]:
+        """Yield effects restricted to each choice of rows."""
+        covariance = self._noisy_covariance()
+        for rows in choices:
+            kept = copy(self)
+            kept.levels_ = self.levels_.take(rows)
+            for name in ("knobs_", "jacobian_", "residual_", "noise_sd_"):
+                setattr(kept, name, getattr(self, name)[rows])
+            with one_blas_thread():
+                kept._solve(cho_factor(covariance[rows][:, rows], lower=True, check_finite=False)[0])
+            yield kept
 
     def _distrust_outliers(self, groups: NDArray[np.int64]) -> None:
         """Inflate the noise of rows that lie more than two standard deviations from what other groups predict."""
@@ -164,8 +196,8 @@ class SiteEffects:
 
     def knowledge(self, levels: SiteLevels) -> NDArray[np.object_]:
         """Return what is known about each row's site: release, family or population, shape (m,)."""
-        release = _is_among(levels.release, self.levels_.release)
-        family = _is_among(levels.publisher_family, self.levels_.publisher_family)
+        release = is_among(levels.release, self.levels_.release)
+        family = is_among(levels.publisher_family, self.levels_.publisher_family)
         return np.where(release, "release", np.where(family, "family", "population")).astype(object)
 
     def _linearise(self, data: SiteData) -> None:
@@ -176,38 +208,46 @@ class SiteEffects:
         shift = np.einsum("nk,nk->n", self.jacobian_, points - LOG_TEXTBOOK)
         self.residual_ = data.log_time - log_step_time(data.terms, points) + shift
 
+    @property
+    def rows(self) -> LinearisedRows:
+        """The known rows."""
+        return LinearisedRows(self.jacobian_, self.levels_, self.knobs_)
+
     @one_blas_thread()
     def condition(self) -> None:
         """Solve for `alpha_` from what is known: levels, knobs, Jacobian, residual and noise."""
-        covariance = self.covariance(self.jacobian_, self.levels_, self.knobs_)
+        self._solve(cho_factor(self._noisy_covariance(), lower=True, check_finite=False)[0])
+
+    def _noisy_covariance(self) -> FloatArray:
+        covariance = self.covariance(self.rows, self.rows)
         covariance[np.diag_indices_from(covariance)] += (self.scales.noise_factor * self.noise_sd_) ** 2
-        self.covariance_factor_ = cho_factor(covariance, lower=True, check_finite=False)
+        return covariance
+
+    def _solve(self, factor: FloatArray) -> None:
+        self.covariance_factor_ = (factor, True)
         self.alpha_ = cho_solve(self.covariance_factor_, self.residual_, check_finite=False)
 
-    def covariance(self, jacobian: FloatArray, levels: SiteLevels, knobs: FloatArray) -> FloatArray:
-        """Return the prior covariance between rows, noise apart, shape (n, n)."""
+    def covariance(self, one: LinearisedRows, other: LinearisedRows) -> FloatArray:
+        """Return the prior covariance between n and m rows, noise apart, shape (n, m)."""
         s = self.scales
-        shared = (jacobian * LOG_SD**2) @ jacobian.T
+        shared = (one.jacobian * LOG_SD**2) @ other.jacobian.T
         total = s.coefficients["global"] ** 2 * shared + s.offsets["global"] ** 2
-        for level in LEVELS:
-            match = self.match(level, levels, levels)
+        matches = {level: self.match(level, one.levels, other.levels) for level in LEVELS}
+        for level, match in matches.items():
             total += match * (s.coefficients[level] ** 2 * shared + s.offsets[level] ** 2)
-        distance2 = squared_distances(knobs, knobs)
+        distance2 = squared_distances(one.knobs, other.knobs)
         total += s.smooth**2 * np.exp(distance2 * (-0.5 / s.smooth_length**2))
-        same_family = self.match("publisher_family", levels, levels)
-        total += s.site_smooth**2 * np.exp(distance2 * (-0.5 / s.site_smooth_length**2)) * same_family
+        near = np.exp(distance2 * (-0.5 / s.site_smooth_length**2))
+        total += s.site_smooth**2 * near * matches["publisher_family"]
         return total
 
     def match(self, level: str, one: SiteLevels, other: SiteLevels) -> FloatArray:
         """Return the weight in [0, 1] with which rows share a level, shape (n, m)."""
-        names, others = getattr(one, level), getattr(other, level)
-        codes = pd.factorize(np.concatenate([[UNKNOWN], names, others]))[0]
-        first, second = codes[1 : len(names) + 1, None], codes[None, len(names) + 1 :]
-        same: NDArray[np.bool_] = (first == second) & (first != codes[0])
+        same = same_names(getattr(one, level), getattr(other, level)).astype(np.float64)
         if level != "stack":
-            return same.astype(np.float64)
+            return same
         age = np.abs(one.year[:, None] - other.year[None, :])
-        return same.astype(np.float64) * np.exp(-age / self.scales.stack_memory_years)
+        return same * np.exp(-age / self.scales.stack_memory_years)
 
     def _shared_means(self) -> SharedPoints:
         """Return the posterior means at the levels that linearisation points follow."""
@@ -290,10 +330,12 @@ class SiteEffects:
             directions = self._main_directions(site) if with_spread else np.zeros((0, len(point) + 1))
             for rows in np.array_split(of_site, len(of_site) // _BLOCK_ROWS + 1):
                 block = terms if len(rows) == len(levels) else terms.take(rows)
-                base = log_step_time(block, point)
-                moved = log_step_time(block, point + towards_site)
+                points = np.vstack([point, point + towards_site, point + 0.5 * directions[:, :-1]])
+                base, moved, *ahead = _log_times(block, points)
                 log_time[rows] = base + (moved - base) / SLOPE_STEP + offset
-                variance[rows] = _variance(block, point, base, directions)
+                variance[rows] = sum(
+                    (2.0 * (there - base) + shift) ** 2 for there, shift in zip(ahead, directions[:, -1], strict=True)
+                )
         far = self.scales.smooth**2 * (1.0 - smooth.similarity**2)
         new = self.scales.site_smooth**2 * (1.0 - smooth.local_similarity**2)
         return SiteEstimate(
@@ -316,8 +358,8 @@ class SiteEffects:
             LOG_SD**2 * sum(s.coefficients[level] ** 2 for level in all_levels),
             sum(s.offsets[level] ** 2 for level in all_levels),
         )
-        explained: FloatArray = cross @ cho_solve(self.covariance_factor_, cross.T, check_finite=False)
-        return np.diag(prior) - explained
+        whitened = solve_triangular(self.covariance_factor_[0], cross.T, lower=True, check_finite=False)
+        return np.asarray(np.diag(prior) - whitened.T @ whitened)
 
     def _main_directions(self, site: SiteLevels) -> FloatArray:
         """Return the main directions of a site's posterior, one standard deviation long, shape (d, k + 1)."""
@@ -328,43 +370,12 @@ class SiteEffects:
         return directions
 
 
-def _variance(terms: StepTerms, point: FloatArray, base: FloatArray, directions: FloatArray) -> FloatArray:
-    """Return the variance of log time of m configurations along directions of coefficients and offset, shape (m,).
-
-    Parameters
-    ----------
-    terms : StepTerms
-        m configurations.
-    point : ndarray, shape (k,)
-        Log coefficients where directions start.
-    base : ndarray, shape (m,)
-        Log time there.
-    directions : ndarray, shape (d, k + 1)
-        Orthogonal, one standard deviation long; the last component is the offset's.
-    """
-    total = np.zeros(len(base))
-    for direction in directions:
-        moved = log_step_time(terms, point + 0.5 * direction[:-1]) - base
-        total += (2.0 * moved + direction[-1]) ** 2
-    return total
-
-
-def _is_among(names: NDArray[np.object_], known: NDArray[np.object_]) -> NDArray[np.bool_]:
-    """Return which names occur among the known ones and are not empty, shape (m,)."""
-    codes, distinct = pd.factorize(names)
-    occurs = set(known) - {UNKNOWN}
-    return np.array([name in occurs for name in distinct], dtype=np.bool_)[codes]
-
-
-def distinct_sites(levels: SiteLevels) -> list[tuple[NDArray[np.int64], SiteLevels]]:
-    """Return the rows of each distinct site, and the site as one row."""
-    codes = np.zeros(len(levels), dtype=np.int64)
-    for name in (*LEVELS, "year"):
-        of_level, distinct = pd.factorize(getattr(levels, name))
-        codes = pd.factorize(codes * len(distinct) + of_level)[0]
-    order = np.argsort(codes, kind="stable")
-    groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
-    return [(rows, levels.take(rows[:1])) for rows in groups]
+def _log_times(terms: StepTerms, points: FloatArray) -> FloatArray:
+    """Return log time of m configurations at p log coefficient vectors of shape (p, k), shape (p, m)."""
+    if len(terms) * len(points) > _TILED_ROWS:
+        return np.stack([log_step_time(terms, point) for point in points])
+    tiled = terms.take(np.tile(np.arange(len(terms)), len(points)))
+    return log_step_time(tiled, np.repeat(points, len(terms), axis=0)).reshape(len(points), len(terms))
 
 
 def outlier_factor(surprise: FloatArray) -> FloatArray:

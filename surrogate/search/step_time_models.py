@@ -117,7 +117,7 @@ class HybridStepTime:
     def predict(self, runs: pd.DataFrame) -> StepTimes:
         """Return the hybrid's step times with the upper end of their 90 % interval."""
         prediction = self.predictor.predict_log(runs)
-        half = self.predictor.intervals_.half_width(prediction.knowledge, prediction.log_sd, _COVERAGE)
+        half = self.predictor.half_width(prediction, _COVERAGE)
         return StepTimes(step_time_s=np.exp(prediction.log_time), upper_s=np.exp(prediction.log_time + half))
 
     def _log_bound(self, terms: StepTerms, site: _Site, grid: _Grid) -> FloatArray:
@@ -162,7 +162,7 @@ class _Site:
         return cls(
             point=point,
             ahead=point + SLOPE_STEP * (effects.coefficients(site)[0] - point),
-            offset=float(effects.offsets(site)[0]),
+            offset=float((effects.offsets(site) + predictor.intervals_.centre(effects.knowledge(site)))[0]),
             own_rows=np.asarray((effects.levels_.publisher_family == family) & is_known, dtype=np.bool_),
             evidence_knobs=residual.evidence_knobs_[(residual.evidence_family_ == family) & is_known],
         )

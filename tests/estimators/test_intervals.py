@@ -16,6 +16,7 @@ from surrogate.estimators.conformalization import (
     conformalize,
     fold_of_groups,
     residual_spread,
+    strata,
 )
 from surrogate.estimators.intervals import (
     BETWEEN_SITES_SD,
@@ -26,11 +27,12 @@ from surrogate.estimators.intervals import (
 )
 from surrogate.estimators.site_data import SiteData
 from surrogate.estimators.site_effects import SiteEffects
+from surrogate.features.knobs import KNOBS
 
 
 def scores_of(values: list[float], families: list[str] | None = None) -> ConformalScores:
     names = families or [f"family-{place}" for place in range(len(values))]
-    return ConformalScores(score=np.array(values), family=np.array(names, dtype=object))
+    return ConformalScores(score=np.array(values), stratum=np.array(names, dtype=object))
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,7 @@ def conformal(third: SiteData) -> ConformalIntervals:
         SiteEffects(relinearisations=1).fit(third),
         third,
         HeldOutCorrection(gate=nothing, correction=nothing),
-        ResidualSpread(overall=0.05, by_family={}),
+        ResidualSpread(overall=0.05, by_stratum={}),
         groups=np.arange(len(third)),
         levels=KNOWLEDGE,
     )
@@ -119,24 +121,58 @@ class TestHalfWidth:
         assert list(floors) == sorted(floors, reverse=True)
 
 
+class TestFamilies:
+    """Errors of the own publisher family count more than others', where the site is known."""
+
+    @pytest.fixture
+    def calm_and_wild(self) -> ConformalIntervals:
+        scores = ConformalScores(
+            score=np.concatenate([np.full(200, 0.5), np.full(200, 4.0)]),
+            stratum=np.array(["calm"] * 200 + ["wild"] * 200, dtype=object),
+        )
+        return ConformalIntervals(scores={"population": scores, "release": scores})
+
+    def test_a_known_family_gets_its_own_width(self, calm_and_wild):
+        known = np.array(["release"] * 3, dtype=object)
+        families = np.array(["calm", "wild", "nobody"], dtype=object)
+        assert list(calm_and_wild.half_width(known, np.ones(3), 0.9, families)) == [0.5, 4.0, 4.0]
+
+    def test_an_unknown_site_gets_everyones_width(self, calm_and_wild):
+        unknown = np.array(["population"], dtype=object)
+        assert calm_and_wild.half_width(unknown, np.ones(1), 0.9, np.array(["calm"], dtype=object)) == [4.0]
+
+    def test_few_own_rows_say_little(self):
+        scores = ConformalScores(
+            score=np.array([0.5] + [4.0] * 50), stratum=np.array(["one"] + ["many"] * 50, dtype=object)
+        )
+        assert scores.quantile(0.9, "one") == 4.0
+
+
 class TestSpread:
     def test_families_with_few_rows_are_drawn_to_all(self):
         corrected = np.concatenate([np.full(100, 0.1), np.full(1, 0.4)])
         spread = residual_spread(corrected, np.array(["many"] * 100 + ["one"], dtype=object))
         assert spread.overall == pytest.approx(np.sqrt((0.01 + 0.16) / 2))
-        assert spread.by_family["many"] == pytest.approx(np.sqrt((1.0 + 10 * 0.085) / 110))
-        assert spread.overall < spread.by_family["one"] < 0.4
+        assert spread.by_stratum["many"] == pytest.approx(np.sqrt((1.0 + 10 * 0.085) / 110))
+        assert spread.overall < spread.by_stratum["one"] < 0.4
+
+    def test_experts_have_a_spread_of_their_own(self, site_rows):
+        names = strata(site_rows.levels, site_rows.knobs)
+        has_experts = site_rows.knobs[:, KNOBS.index("num_experts")] > 0.0
+        assert has_experts.any()
+        assert [name.endswith(" (MoE)") for name in names] == list(has_experts)
+        assert [name.removesuffix(" (MoE)") for name in names] == list(site_rows.levels.publisher_family)
 
     def test_an_outlier_counts_at_most_half_a_factor_of_e(self):
         spread = residual_spread(np.array([9.0] * 5), np.array(["mad"] * 5, dtype=object))
         assert spread.overall == pytest.approx(0.5)
 
     def test_shut_gate_leaves_the_spread_of_the_effects(self, site_rows):
-        levels = site_rows.levels.take(np.arange(4))
-        spread = ResidualSpread(overall=0.07, by_family={})
+        names = strata(site_rows.levels, site_rows.knobs)[:4]
+        spread = ResidualSpread(overall=0.07, by_stratum={})
         log_sd = np.array([0.05, 0.1, 0.2, 0.4])
-        assert spread.combined(log_sd, np.zeros(4), levels) == pytest.approx(log_sd)
-        opened = spread.combined(log_sd, np.full(4, 1.0), levels)
+        assert spread.combined(log_sd, np.zeros(4), names) == pytest.approx(log_sd)
+        opened = spread.combined(log_sd, np.full(4, 1.0), names)
         assert (opened <= 0.07 + 1e-12).all()
 
 

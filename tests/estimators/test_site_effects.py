@@ -14,7 +14,8 @@ from surrogate.analytic.coefficients import INDEX, LOG_SD, LOG_TEXTBOOK
 from surrogate.analytic.step_time import log_step_time
 from surrogate.estimators.kernels import similarity_blocks, squared_distances
 from surrogate.estimators.site_data import SharedPoints, SiteData
-from surrogate.estimators.site_effects import LEVELS, SiteEffects, distinct_sites, outlier_factor
+from surrogate.estimators.site_effects import SiteEffects, outlier_factor
+from surrogate.estimators.sites import LEVELS, distinct_sites
 from surrogate.features.levels import UNKNOWN, SiteLevels
 
 
@@ -63,7 +64,7 @@ def few(site_rows) -> SiteEffects:
 class TestConditioning:
     def test_covariance_is_the_declared_sum(self, few):
         long_way = full_covariance(few)
-        short = few.covariance(few.jacobian_, few.levels_, few.knobs_) + np.diag(noise_variance(few))
+        short = few.covariance(few.rows, few.rows) + np.diag(noise_variance(few))
         np.testing.assert_allclose(short, long_way, rtol=1e-9, atol=1e-12)
 
     def test_alpha_solves_the_system(self, few):
