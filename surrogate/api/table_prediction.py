@@ -12,12 +12,11 @@ import orjson
 import pandas as pd
 from numpy.typing import NDArray
 
-from surrogate.analytic.memory import broken_rule_errors
 from surrogate.api.prediction import Prediction, collect_predictions
 from surrogate.api.predictor import Predictor
+from surrogate.api.refused_rows import refused_rows
 from surrogate.api.table_files import CHUNK_ROWS, TableWriter, check_suffix, iterate_table
 from surrogate.errors import RowProblem, SurrogateError
-from surrogate.features.workload import prepare_runs
 from surrogate.schema import COLUMNS, split_bad_rows
 from surrogate.schema.columns import MEASURED
 
@@ -130,7 +129,7 @@ def _predict_or_explain(
     if runs.empty:
         return
     try:
-        refused = _refused(runs)
+        refused = refused_rows(runs)
         errors[refused.index] = refused
         placeable = runs.drop(index=refused.index)
         predicted = predictor.predict_frame(placeable, coverage=coverage, with_evidence=True)
@@ -142,17 +141,6 @@ def _predict_or_explain(
         half = len(runs) // 2
         yield from _predict_or_explain(runs.iloc[:half], predictor, coverage, errors)
         yield from _predict_or_explain(runs.iloc[half:], predictor, coverage, errors)
-
-
-def _refused(runs: pd.DataFrame) -> pd.Series:
-    """Return the messages of rows that no framework can place, by index: a rule counts where its field is given."""
-    broken = broken_rule_errors(prepare_runs(runs).workload)
-    messages = {
-        runs.index[row]: str(error)
-        for row, error in broken.items()
-        if error.field in runs and pd.notna(runs[error.field].iloc[row])
-    }
-    return pd.Series(messages, dtype="str", index=pd.Index(list(messages), dtype=runs.index.dtype))
 
 
 def _joined(names: pd.Series, predictions: dict[int, Prediction], errors: pd.Series) -> pd.DataFrame:

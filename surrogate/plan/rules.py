@@ -35,7 +35,7 @@ def check_consistency(
     _check_schedule(parallelism)
     _check_experts(model, cluster, parallelism)
     _check_sharding(parallelism, dp)
-    _check_sharded_pipeline(parallelism, training)
+    check_sharded_pipeline(parallelism, training)
     _check_recomputation(model, training)
     if training.precision is not None:
         peak_rate_used(cluster.accelerator_entry, training.precision)
@@ -122,8 +122,14 @@ def _check_sharding(parallelism: ParallelismSpec, dp: int) -> None:
         raise InputError("hsdp_shard", f"must divide dp*cp = {ranks}", parallelism.hsdp_shard, _divisors(ranks))
 
 
-def _check_sharded_pipeline(parallelism: ParallelismSpec, training: TrainingSpec) -> None:
-    """Refuse sharded gradients or parameters where the pipeline needs them whole, micro-batch after micro-batch."""
+def check_sharded_pipeline(parallelism: ParallelismSpec, training: TrainingSpec) -> None:
+    """Refuse sharded gradients or parameters where the pipeline needs them whole, micro-batch after micro-batch.
+
+    Raises
+    ------
+    InputError
+        With the way out.
+    """
     stage, schedule = parallelism.zero_stage or 0, parallelism.pipeline_schedule
     if stage <= 1 or parallelism.pp == 1:
         return

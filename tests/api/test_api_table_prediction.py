@@ -73,13 +73,16 @@ def test_rows_that_no_framework_can_place_get_the_rule_and_no_number(predictor: 
         {**ROW, **split},
         {**ROW, "num_gpus": 16, "tp": 16, "num_kv_heads": 8},
     ]
+    sharded = {**ROW, "num_gpus": 16, "pp": 4, "micro_batch_size": 1, "zero_stage": 3}
+    rows += [sharded | {"framework": "megatron-lm"}, sharded | {"framework": "torchtitan"}, sharded]
     rows.append({**ROW, "num_gpus": 16, "num_heads": 48, "hidden_size": 6144, "num_kv_heads": 6, "tp": 16})
     table = predicted(rows, predictor, len(rows))
-    assert table["error"].notna().tolist() == [False, True, False, False, True]
-    assert table["step_time_s"].isna().tolist() == [False, True, False, False, True]
+    assert table["error"].notna().tolist() == [row in (1, 4, 7) for row in range(8)]
+    assert table["step_time_s"].isna().tolist() == [row in (1, 4, 7) for row in range(8)]
     assert "`zero_stage` must be at most 1 under a pipeline schedule" in table["error"].iloc[1]
     assert "set zero_stage to 1" in table["error"].iloc[1]
-    assert "`num_kv_heads` must be a multiple of tp" in table["error"].iloc[4]
+    assert "unless FSDP shards the parameters" in table["error"].iloc[4]
+    assert "`num_kv_heads` must be a multiple of tp" in table["error"].iloc[7]
 
 
 def test_progress_is_told_and_rows_are_counted(
