@@ -113,6 +113,9 @@ def _consistent(table: pd.DataFrame, plan: pd.DataFrame) -> pd.DataFrame:
         _whole_numbers(table, "num_layers") == _whole_numbers(plan, "num_layers")
     )
     table = _with_fitting_chunks(table, pp, same_pipeline)
+    if "recompute_layers" in table:
+        stage_layers = -(-_whole_numbers(table, "num_layers") // pp)
+        table = _dropped(table, ("recompute_layers",), _whole_numbers(table, "recompute_layers") > stage_layers)
     if "recompute" in table:
         before = plan["recompute"].astype("string").fillna("").iloc[0]
         same = (table["recompute"].astype("string").fillna("") == before).to_numpy(dtype=np.bool_)

@@ -258,7 +258,6 @@ def _recompute(runs: pd.DataFrame, imputer: Imputer, stack: StackTraits, stage_l
     code = np.where(full, int(Recompute.FULL), np.where(selective, chosen, int(Recompute.NONE)))
     code = np.where(missing, default, code)
     layers = numbers(runs, "recompute_layers")
-    per_stage = np.minimum(layers / np.maximum(numbers(runs, "pp"), 1.0), stage_layers)
     modules = texts(runs, "recompute_modules")
 
     def names(*parts: str) -> BoolArray:
@@ -266,7 +265,9 @@ def _recompute(runs: pd.DataFrame, imputer: Imputer, stack: StackTraits, stage_l
 
     return {
         "recompute": code.astype(np.int64),
-        "recompute_layers": np.where(code == 0, 0.0, np.where(np.isnan(layers), stage_layers, per_stage)),
+        "recompute_layers": np.where(
+            code == 0, 0.0, np.where(np.isnan(layers), stage_layers, np.minimum(layers, stage_layers))
+        ),
         "recompute_mlp": names("mlp") & ~names(":"),
         "recompute_norm": names("norm") & ~names(":"),
         "recompute_moe": names("moe") & ~names("moe_act", ":"),

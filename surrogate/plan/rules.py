@@ -14,6 +14,7 @@ _ONE_CHUNK: Final = ("1f1b", "gpipe", "zb-h1", "zb-h2")
 _FSDP: Final = ("fsdp1", "fsdp2", "megatron-fsdp", "gspmd")
 _PIPELINES_THAT_KEEP_GRADIENTS: Final = ("megatron", "deepspeed", "neox", "nemo", "bridge", "nanotron")
 """Parts of the names of frameworks whose pipelines accumulate whole gradients over the micro-batches."""
+_ALL_LAYERS: Final = "leave it out to recompute every layer"
 
 
 def check_consistency(
@@ -36,7 +37,7 @@ def check_consistency(
     _check_experts(model, cluster, parallelism)
     _check_sharding(parallelism, dp)
     check_sharded_pipeline(parallelism, training)
-    _check_recomputation(model, training)
+    _check_recomputation(model, parallelism, training)
     if training.precision is not None:
         peak_rate_used(cluster.accelerator_entry, training.precision)
 
@@ -148,11 +149,15 @@ def _names_one(name: str, parts: tuple[str, ...]) -> bool:
     return any(part in name.lower() for part in parts)
 
 
-def _check_recomputation(model: ModelSpec, training: TrainingSpec) -> None:
-    layers = training.recompute_layers or 0
+def _check_recomputation(model: ModelSpec, parallelism: ParallelismSpec, training: TrainingSpec) -> None:
+    """Bound `recompute_layers`, a count per pipeline stage, by the fullest stage of an even split, or by the model."""
+    layers, pp = training.recompute_layers or 0, parallelism.pp
     if layers > model.num_layers:
-        way_out = "leave it out to recompute every layer"
-        raise InputError("recompute_layers", f"must be at most num_layers ({model.num_layers})", layers, way_out)
+        raise InputError("recompute_layers", f"must be at most num_layers ({model.num_layers})", layers, _ALL_LAYERS)
+    stage = -(-model.num_layers // pp)
+    if layers > stage and parallelism.pipeline_layout is None:
+        rule = f"must be at most the layers of a pipeline stage ({model.num_layers}/{pp} = {stage})"
+        raise InputError("recompute_layers", rule, layers, _ALL_LAYERS)
 
 
 def _divisors(number: int) -> str:

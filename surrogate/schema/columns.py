@@ -143,7 +143,7 @@ SETTINGS: Final = (
         "modules",
         "full",
     ),
-    count("recompute_layers", "layers that are recomputed when not all are", lower=0),
+    count("recompute_layers", "layers of each pipeline stage that are recomputed when not all are", lower=0),
     text("recompute_modules", "recomputed modules, or the policy's name with its framework (maxtext:..., pax:...)"),
     flag("flash_attention", "attention without the score matrix in memory"),
     text("attention_backend", "attention kernel: torch, megatron, flash, flash1, flash2, cudnn, auto, flex"),

@@ -158,7 +158,7 @@ def _recomputation(row: Row) -> list[str]:
         return []
     if layers is None:
         return ["--recompute-granularity full", "--recompute-method uniform", "--recompute-num-layers 1"]
-    per_chunk = -(-int(layers) // (int(row["pp"]) * int(row.get("vp") or 1)))
+    per_chunk = -(-int(layers) // int(row.get("vp") or 1))
     return ["--recompute-granularity full", "--recompute-method block", f"--recompute-num-layers {per_chunk}"]
 
 

@@ -130,17 +130,16 @@ class CandidatePreparer:
     def _recomputed_layers_per_stage(self, c: CandidateColumns, w: Workload, count: int) -> FloatArray:
         stage = c["num_layers"] / c["pp"]
         layers = np.broadcast_to(recomputed_layers(c), (count,))
-        some = np.where(np.isnan(layers), stage, np.minimum(layers / c["pp"], stage))
-        return np.where(w.recompute == 0, 0.0, some)
+        return np.where(w.recompute == 0, 0.0, np.where(np.isnan(layers), stage, layers))
 
 
 def recomputed_layers(c: CandidateColumns) -> FloatArray:
-    """Return the layers that are recomputed in all stages together; NaN where all are (column `recompute_layers`)."""
+    """Return the layers that each stage recomputes; NaN where it is all of them (column `recompute_layers`)."""
     if "recompute_layers" in c.space.constants:
         return np.asarray(c["recompute_layers"], dtype=np.float64)
     share = np.asarray(c["recompute_share"])
-    covered = recomputed_chunk_layers(share, c["layers_per_chunk"]) * c["pp"] * c["vp"]
-    return np.where(share < 1.0, np.minimum(covered, c["num_layers"]), np.nan)
+    covered = recomputed_chunk_layers(share, c["layers_per_chunk"]) * c["vp"]
+    return np.where(share < 1.0, np.minimum(covered, np.ceil(c["num_layers"] / c["pp"])), np.nan)
 
 
 def candidate_frame(space: SearchSpace, codes: Mapping[str, Codes]) -> pd.DataFrame:

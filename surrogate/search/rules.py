@@ -154,9 +154,9 @@ RULES: Final[tuple[Rule, ...]] = (
     _rule("dualpipe", "pipeline_schedule != 'dualpipe' or pp % 2 == 0", "pp", "must be even under dualpipe"),
     _rule(
         "split-backward",
-        "zero_stage < 3 or pp == 1 or pipeline_schedule in ('follows vp', '1f1b', 'interleaved-1f1b', 'gpipe')",
+        "zero_stage < 2 or pp == 1 or pipeline_schedule in ('follows vp', '1f1b', 'interleaved-1f1b', 'gpipe')",
         "zero_stage",
-        "must be below 3 under a schedule that splits the backward pass",
+        "must be at most 1 under a schedule that splits the backward pass",
     ),
     _rule(
         "partly-recomputed",

@@ -63,7 +63,7 @@ def binding_constraints(evaluator: Evaluator, codes: CodeBlock) -> list[str]:
     device = memory.breakdown.device_bytes
     sentences = []
     for row in range(len(prepared)):
-        item = items_to_attack(memory.breakdown, row, limit=1)[0]
+        item = items_to_attack(memory.breakdown, row, limit=1, workload=prepared.workload)[0]
         sentences.append(
             f"memory: risk {memory.oom_probability[row]:.0%} > {evaluator.oom_risk:.0%}, {device[row] / GIB:.1f} of "
             f"{usable[row] / GIB:.1f} GiB, largest {item.item.removesuffix('_bytes').replace('_', ' ')} "

@@ -42,6 +42,14 @@ _UNEQUAL_SHARES: Final = Rule(
     column="recompute_layers",
     says="must differ between candidates",
 )
+_RECOMPUTED_STAGE: Final = Rule(
+    name="recomputed-stage",
+    requires="recompute_layers * pp <= num_layers + pp - 1",
+    column="recompute_layers",
+    says="must be at most the layers of a pipeline stage",
+    way_out="leave it out to recompute every layer",
+)
+"""Binds where the plan fixes `recompute_layers`; shares of a stage, searched, always fit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -204,13 +212,13 @@ def build_space(
         frozenset(constants) | frozenset(domains) | frozenset(DERIVED) | frozenset((*_OF_ACCELERATOR, "whole_program"))
     )
     own = own_rules(conditions.require, conditions.forbid, known)
-    given_dp = _rule_of_given_dp(values)
+    by_plan = (*_rule_of_given_dp(values), *([_RECOMPUTED_STAGE] if "recompute_layers" in values else []))
     space = SearchSpace(
         plan=PartialPlan(name=plan.name, values={name: v for name, v in values.items() if name != "dp"}),
         domains=domains,
         constants=constants,
         tables=_tables(prepared),
-        rules=(*_binding(conditions.waive, domains), _UNEQUAL_SHARES, *given_dp, *own),
+        rules=(*_binding(conditions.waive, domains), _UNEQUAL_SHARES, *by_plan, *own),
     )
     check_fixed_values(space)
     return space

@@ -193,6 +193,14 @@ def test_another_recomputation_drops_the_details_of_the_old_one() -> None:
     assert consequences(plan, variants, 1, {"pp": 4}) == {}
 
 
+def test_layers_to_recompute_stay_within_a_stage() -> None:
+    """40 layers: 8 of them fit into a stage of 10, not into one of 5, where every layer is recomputed instead."""
+    plan = build_plan(recompute="full", recompute_layers=8)
+    variants = build_variants(plan, [{"pp": 4}, {"pp": 8}])
+    assert consequences(plan, variants, 0, {"pp": 4}) == {}
+    assert consequences(plan, variants, 1, {"pp": 8}) == {"recompute_layers": None}
+
+
 def test_partly_recomputed_plans_may_recompute_every_layer(predict) -> None:
     layouts = nearest_layouts(build_plan(recompute="full", recompute_layers=2, micro_batch_size=8), predict, limit=999)
     assert {"recompute_layers": None} in [layout.changes for layout in layouts]

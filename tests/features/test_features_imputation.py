@@ -84,7 +84,7 @@ class TestFilledValues:
             ("recompute", {"recompute": "selective", "recompute_kind": "op-selective"}, Recompute.OP_SELECTIVE),
             ("recompute_layers", {}, 0),
             ("recompute_layers", {"recompute": "full"}, 16),
-            ("recompute_layers", {"recompute": "full", "recompute_layers": 8}, 4),
+            ("recompute_layers", {"recompute": "full", "recompute_layers": 8}, 8),
             ("flash_attention", {}, True),
             ("flash_attention", OLD_MEGATRON, False),
             ("flash_attention", {"framework": "megatron-lm", "date": "2024-02"}, False),

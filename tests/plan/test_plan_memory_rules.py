@@ -29,7 +29,9 @@ def build(**changes: object) -> Plan:
 @pytest.mark.parametrize(
     ("changes", "field", "says"),
     [
-        ({"recompute_layers": 33}, "recompute_layers", r"at most num_layers \(32\)"),
+        ({"recompute": "full", "recompute_layers": 9}, "recompute_layers", r"a pipeline stage \(32/4 = 8\), got 9"),
+        ({"num_layers": 30, "recompute_layers": 9}, "recompute_layers", r"\(30/4 = 8\)"),
+        ({"recompute_layers": 33, "pipeline_layout": "uneven"}, "recompute_layers", r"at most num_layers \(32\)"),
         ({"zero_stage": 2}, "zero_stage", "at most 1 under pipeline parallelism.*set zero_stage or pp to 1"),
         ({"zero_stage": 3}, "zero_stage", "got 3"),
         ({"zero_stage": 3, "framework": None}, "zero_stage", "unless FSDP"),
@@ -55,6 +57,7 @@ def test_impossible_combinations_name_rule_value_and_way_out(changes, field: str
     "changes",
     [
         {"recompute": "full", "recompute_layers": 8},
+        {"recompute_layers": 12, "pipeline_layout": "first stage 12 layers, the others fewer"},
         {"zero_stage": 3, **TORCH},
         {"zero_stage": 3, "framework": "nemo-automodel"},
         {"zero_stage": 3, "fsdp": "megatron-fsdp"},

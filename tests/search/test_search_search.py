@@ -227,7 +227,7 @@ def test_megatrons_arguments_of_llama_3() -> None:
     ("changes", "there"),
     [
         (
-            {"recompute": "full", "recompute_layers": 128, "num_layers": 256},
+            {"recompute": "full", "recompute_layers": 8, "num_layers": 256},
             "--recompute-method block --recompute-num-layers 1",
         ),
         ({"recompute": "full"}, "--recompute-method uniform --recompute-num-layers 1"),

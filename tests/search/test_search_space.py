@@ -125,6 +125,7 @@ def test_fp8_is_only_offered_where_it_is_faster(make_plan, gpt_7b) -> None:  # t
         ({"pp": 2, "zero_stage": 3}, "`zero_stage` must be at most 1"),
         ({"tp": 2, "pp": 2, "dp": 8}, "`dp` must make"),
         ({"recompute": "none", "recompute_layers": 4}, None),
+        ({"pp": 2, "recompute": "full", "recompute_layers": 17}, "`recompute_layers` must be at most the layers of a"),
     ],
 )
 def test_contradictions_are_named(make_plan, small_plan, changes, words) -> None:  # type: ignore[no-untyped-def]
