@@ -16,8 +16,8 @@ LEVELS: Final = ("stack", "accelerator_family", "publisher_family", "release")
 def same_names(names: NDArray[np.object_], others: NDArray[np.object_]) -> NDArray[np.bool_]:
     """Return which pairs of names are equal and not empty, shape (n, m)."""
     if len(names) == 1:
-        equal: NDArray[np.bool_] = np.asarray(others == names[0], dtype=np.bool_)[None, :]
-        return equal & (names[0] != UNKNOWN)
+        known = names[0] != UNKNOWN
+        return np.asarray((others == names[0]) & known, dtype=np.bool_)[None, :]
     codes = pd.factorize(np.concatenate([[UNKNOWN], names, others]))[0]
     first, second = codes[1 : len(names) + 1, None], codes[None, len(names) + 1 :]
     same: NDArray[np.bool_] = (first == second) & (first != codes[0])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from surrogate.derive import load_runs
@@ -15,7 +17,7 @@ from surrogate.errors import InputError
 from surrogate.evaluation import HYBRID, METHODS, Evaluation, summarise
 from surrogate.evaluation.evaluation import protocol_folds
 from surrogate.evaluation.execute import run_folds
-from surrogate.evaluation.folds import timed_runs
+from surrogate.evaluation.folds import Fold, timed_runs
 from surrogate.evaluation.methods import MethodFactory
 from surrogate.experiments.markdown import evaluation_markdown
 from surrogate.experiments.tracked import track_methods
@@ -82,11 +84,21 @@ def evaluate_sources(runs: pd.DataFrame, settings: AccuracyConfig, methods: Mapp
     """Evaluate methods, scoring only the sources of the settings."""
     timed = timed_runs(runs)
     folds = protocol_folds(timed, settings.protocols, settings.seed)
+    scored = _scored_rows(timed, settings.sources)
+    folds = [asked for fold in folds if (asked := _asking_for(fold, scored)).queries]
     raw = run_folds(timed, folds, methods, random_state=settings.seed, n_jobs=settings.jobs, on_progress=None)
-    if settings.sources is not None:
-        unknown = sorted(set(settings.sources) - set(timed["source"]))
-        if unknown:
-            raise InputError("sources", "must be sources of the runs", ", ".join(unknown))
-        scored = timed["source"].isin(settings.sources).to_numpy()
-        raw = raw[scored[np.asarray(raw["row"])]]
-    return summarise(timed, raw, random_state=settings.seed)
+    return summarise(timed, raw[scored[np.asarray(raw["row"])]], random_state=settings.seed)
+
+
+def _scored_rows(timed: pd.DataFrame, sources: list[str] | None) -> NDArray[np.bool_]:
+    if sources is None:
+        return np.ones(len(timed), dtype=np.bool_)
+    unknown = sorted(set(sources) - set(timed["source"]))
+    if unknown:
+        raise InputError("sources", "must be sources of the runs", ", ".join(unknown))
+    return np.asarray(timed["source"].isin(sources), dtype=np.bool_)
+
+
+def _asking_for(fold: Fold, scored: NDArray[np.bool_]) -> Fold:
+    """Return the fold with the queries that ask for a scored row."""
+    return replace(fold, queries=tuple(query for query in fold.queries if scored[query.test].any()))
