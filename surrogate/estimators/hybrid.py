@@ -249,7 +249,9 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         prediction = self._predict(table)
         half = self.half_width(prediction, coverage)
         floor = table.terms.roofline_s
-        reasons = domain_reasons(table.prepared, prediction.similarity, self.categories_)
+        reasons = domain_reasons(
+            table.prepared, prediction.similarity, table.knobs, self.evidence_.knobs, self.categories_
+        )
         seconds = np.exp(prediction.log_time)
         columns: dict[str, Any] = {
             "step_time_s": seconds,

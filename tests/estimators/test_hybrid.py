@@ -172,6 +172,7 @@ class TestDomain:
         reasons = [" ".join(row) for row in frame.out_of_domain_reasons]
         assert "H100-PCIe" in reasons[0]
         assert "own-trainer" in reasons[1]
+        assert "hidden_size 1,048,576 is beyond the measured runs" in reasons[2]
         assert "far" in reasons[2]
         assert not frame.in_domain.any()
 
