@@ -72,10 +72,10 @@ def test_false_alarms_are_counted_family_by_family():
     """Families a and b score 1 to 20 each: the 95th percentile of one is 20, nothing of the other lies above it."""
     score = np.tile(np.arange(1.0, 21.0), 2)
     family = np.repeat(np.array(["a", "b"], dtype=object), 20)
-    scores = {"population": ConformalScores(score=score, family=family)}
+    scores = {"population": ConformalScores(score=score, stratum=family)}
     step_time = SimpleNamespace(intervals_=SimpleNamespace(scores=scores))
     assert false_alarm_rates(step_time) == {"population": 0.0}  # type: ignore[arg-type]
-    scores["population"] = ConformalScores(score=np.where(family == "b", score * 2.0, score), family=family)
+    scores["population"] = ConformalScores(score=np.where(family == "b", score * 2.0, score), stratum=family)
     assert false_alarm_rates(step_time) == {"population": 0.25}  # type: ignore[arg-type]
 
 
