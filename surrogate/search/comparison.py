@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
-from surrogate.analytic.step_time import log_step_time_jacobian
 from surrogate.analytic.workload import FloatArray
-from surrogate.estimators.hybrid import PARTS, HybridPredictor, PreparedTable, prepare_table
+from surrogate.estimators.design import posterior_covariance
+from surrogate.estimators.hybrid import PARTS, HybridPredictor, prepare_table
+from surrogate.estimators.intervals import BETWEEN_SITES_SD
+from surrogate.features.levels import UNKNOWN, SiteLevels
 
 PART_NAMES: Final = {
     "compute_s": "computation",
@@ -33,7 +36,9 @@ PART_NAMES: Final = {
 }
 _SMALLEST_SHARE: Final = 0.002
 """Terms below this share of the step are not worth a word."""
-_SMALLEST_SD: Final = 1e-3
+_UNEXPLAINED_SD: Final = math.sqrt(2.0) * BETWEEN_SITES_SD["release"]
+"""Of the difference of two configurations' log times: each differs by as much between repeats."""
+_SHARED_SITE: Final = "(this site)"
 _COVERAGE: Final = 0.9
 _NORMAL_95: Final = 1.6448536269514722
 
@@ -55,7 +60,7 @@ class Comparison:
     terms: tuple[TermDifference, ...]
     """Largest difference first; those too small for a word are left out."""
     probability_faster: float
-    """That it really needs less time for the same work, by the model's own doubt."""
+    """That it really needs less time for the same work; both run at one site, so that its habits cancel."""
 
     def sentence(self) -> str:
         """Return the three largest differences in words."""
@@ -110,39 +115,29 @@ def log_difference_sds(plans: pd.DataFrame, predictor: HybridPredictor) -> Float
 
     Notes
     -----
-    Two layouts on one machine share most of what is unknown about it: with g the difference of their log-time
-    gradients and C the posterior covariance of the site's coefficients, coefficients leave ``g' C g``. The smooth term
-    leaves ``2 s^2 (1 - k)`` with k the kernel between the two. The sum is widened by the factor that conformalization
-    found at known sites.
+    With C the posterior covariance of log time between the rows, given everything that was measured,
+    ``var = C_ii + C_jj - 2 C_ij``: what both share (the site's habits, the device, measured neighbours) cancels. Rows
+    of a site nobody knows are taken to be of one such site. The spread is widened by the factor that conformalization
+    found, and what no term explains of two configurations is added. `experiments/pair_probability` measures how right
+    the probabilities are.
     """
     table = prepare_table(plans)
-    effects = predictor.effects_
-    site = table.levels.take(np.array([0]))
-    points = np.tile(effects.linearisation_points(site)[0], (len(plans), 1))
-    gradients = log_step_time_jacobian(table.terms, points)
-    change = gradients[1:] - gradients[:-1]
-    coefficients = effects.site_covariance(site)[:-1, :-1]
-    variance = np.einsum("ij,jk,ik->i", change, coefficients, change)
-    variance = np.maximum(variance, 0.0) + _smooth_variance(table, predictor)
-    return np.asarray(np.maximum(np.sqrt(variance) * _widening(predictor), _SMALLEST_SD))
+    knowledge = predictor.effects_.knowledge(table.levels)
+    covariance = posterior_covariance(predictor.effects_, replace(table, levels=_at_one_site(table.levels)))
+    own, shared = np.diag(covariance), np.diag(covariance, 1)
+    sds = np.sqrt(np.maximum(own[1:] + own[:-1] - 2.0 * shared, 0.0))
+    half = predictor.intervals_.half_width(knowledge, np.ones(len(plans)), _COVERAGE)
+    widening = np.maximum(np.maximum(half[1:], half[:-1]) / _NORMAL_95, 1.0)
+    return np.asarray(np.hypot(widening * sds, _UNEXPLAINED_SD))
 
 
-def _smooth_variance(table: PreparedTable, predictor: HybridPredictor) -> FloatArray:
-    scales = predictor.effects_.scales
-    between = ((table.knobs[1:] - table.knobs[:-1]) ** 2).sum(axis=1)
-    variance = 2.0 * scales.smooth**2 * -np.expm1(-0.5 * between / scales.smooth_length**2)
-    variance = variance + 2.0 * scales.site_smooth**2 * -np.expm1(-0.5 * between / scales.site_smooth_length**2)
-    return np.asarray(variance)
-
-
-def _widening(predictor: HybridPredictor) -> float:
-    """Return by how much intervals are wider than the model's own doubt where a site is known.
-
-    What makes strangers' intervals wide is the site, which both candidates share.
-    """
-    known = np.array(["release"], dtype=object)
-    half = float(predictor.intervals_.half_width(known, np.ones(1), _COVERAGE)[0])
-    return max(1.0, half / _NORMAL_95)
+def _at_one_site(levels: SiteLevels) -> SiteLevels:
+    """Return levels whose unknown publishers and releases are one and the same."""
+    named = {
+        name: np.where(getattr(levels, name) == UNKNOWN, _SHARED_SITE, getattr(levels, name)).astype(object)
+        for name in ("publisher_family", "release")
+    }
+    return replace(levels, **named)
 
 
 def _differences(own: FloatArray, following: FloatArray) -> tuple[TermDifference, ...]:

@@ -155,9 +155,8 @@ def test_fronts_show_every_objective(make_plan, small_plan, small_predictor) -> 
 
 def test_equal_plans_differ_by_nothing(found, small_predictor) -> None:  # type: ignore[no-untyped-def]
     twice = found.plans.iloc[[0, 0]].reset_index(drop=True)
-    assert log_difference_sds(twice, small_predictor.step_time)[0] == pytest.approx(1e-3)
-    apart = log_difference_sds(found.plans, small_predictor.step_time)
-    assert (apart > 1e-3).all()
+    same = log_difference_sds(twice, small_predictor.step_time)[0]
+    assert (log_difference_sds(found.plans, small_predictor.step_time) > same).all()
 
 
 def test_a_sentence_names_gains_and_losses() -> None:
