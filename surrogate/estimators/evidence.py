@@ -65,9 +65,9 @@ def nearest_evidence(
 
     Notes
     -----
-    Euclidean distance of the knobs, plus 2 where the accelerator differs. Squared distances by one matrix product
-    choose twice k candidates; differences of their knobs then give distances without cancellation, so that a run that
-    was measured lies at exactly 0.
+    Euclidean distance of the knobs, plus 2 where the accelerator differs. Squared distances by one matrix product in
+    single precision choose twice k candidates; differences of their knobs then give distances without cancellation, so
+    that a run that was measured lies at exactly 0.
     """
     names, devices = _shared_codes(prepared.hardware.accelerator, evidence.accelerator)
     columns = [getattr(evidence, name).tolist() for name in _SHOWN]
@@ -86,8 +86,10 @@ def _nearest(
     knobs: FloatArray, names: NDArray[np.int64], known: FloatArray, devices: NDArray[np.int64], k: int
 ) -> tuple[NDArray[np.int64], FloatArray]:
     """Return positions and distances of the k nearest known runs per row, the first of equal ones, shape (n, k)."""
-    distance = np.sqrt(squared_distances(knobs, known))
-    distance += _OTHER_DEVICE * (names[:, None] != devices[None, :])
+    centre = known.mean(axis=0)
+    distance = squared_distances((knobs - centre).astype(np.float32), (known - centre).astype(np.float32))
+    np.sqrt(distance, out=distance)
+    distance += np.float32(_OTHER_DEVICE) * (names[:, None] != devices[None, :])
     few = min(2 * k, len(known))
     candidates = np.sort(np.argpartition(distance, few - 1, axis=1)[:, :few], axis=1)
     exact = np.sqrt(((knobs[:, None, :] - known[candidates]) ** 2).sum(axis=2))
