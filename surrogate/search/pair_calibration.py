@@ -26,6 +26,7 @@ EDGES: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 MOST_IN_GROUP: Final = 24
 """Runs of one group that take part, spread over it: the large sweeps would outweigh everything."""
 _KEYS: Final = ["ranking_group", "layout"]
+_FIGURES: Final = ("predicted", "measured", "sd", "probability")
 _NORMAL_95: Final = 1.6448536269514722
 
 
@@ -46,7 +47,8 @@ def measured_pairs(predictor: HybridPredictor, runs: pd.DataFrame) -> pd.DataFra
         and `probability` that the first is faster.
     """
     made = runs.join(ranking_keys(runs)).assign(
-        predicted=predictor.predict_log(runs).log_time, measured=np.log(runs["measured_step_time_s"])
+        predicted=predictor.predict_log(runs).log_time,
+        measured=np.log(runs["measured_step_time_s"].to_numpy(dtype=np.float64)),
     )
     pairs = []
     for _, group in made.groupby("ranking_group", sort=True):
@@ -66,7 +68,7 @@ def measured_pairs(predictor: HybridPredictor, runs: pd.DataFrame) -> pd.DataFra
             )
         )
     if not pairs:
-        return pd.DataFrame(columns=["source", "predicted", "measured", "sd", "probability"])
+        return pd.DataFrame({"source": [], **{name: np.empty(0) for name in _FIGURES}})
     table = pd.concat(pairs, ignore_index=True)
     return table.assign(probability=ndtr(table["predicted"] / table["sd"]))
 
@@ -88,7 +90,7 @@ def held_out_pairs(runs: pd.DataFrame, protocol: str, *, folds: int, random_stat
     for fold in largest_first[:folds]:
         predictor = HybridPredictor(random_state=random_state).fit(runs.iloc[fold.train])
         made.append(measured_pairs(predictor, runs.iloc[_asked(fold)].reset_index(drop=True)))
-    return pd.concat(made, ignore_index=True)
+    return pd.concat([pairs for pairs in made if len(pairs)] or made, ignore_index=True)
 
 
 def reliability(pairs: pd.DataFrame) -> pd.DataFrame:
