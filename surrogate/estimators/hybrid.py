@@ -30,6 +30,7 @@ from surrogate.estimators.domain import domain_reasons
 from surrogate.estimators.evidence import Evidence, measured_evidence, nearest_evidence
 from surrogate.estimators.intervals import ConformalIntervals, with_floor
 from surrogate.estimators.residual_model import ResidualModel
+from surrogate.estimators.scale_selection import ROWS_PER_SOURCE, select_scales
 from surrogate.estimators.site_data import SiteData
 from surrogate.estimators.site_effects import SiteEffects
 from surrogate.estimators.sites import distinct_sites
@@ -149,7 +150,9 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         rows = diverse_rows(table.runs, table.knobs, self.rows_per_source)
         data = site_data(table, log_time, noise_sd(table.runs))
         groups = split_groups(table.runs)
-        self.effects_ = SiteEffects().fit(data.take(rows), groups[rows])
+        few = diverse_rows(table.runs, table.knobs, min(self.rows_per_source, ROWS_PER_SOURCE))
+        scales = select_scales(data.take(few), groups[few])
+        self.effects_ = SiteEffects(scales).fit(data.take(rows), groups[rows])
         leftover = left_over(self.effects_, data, rows, groups)
         features = self._features(table)
         self.residual_ = ResidualModel(random_state=self.random_state, num_threads=self.num_threads)

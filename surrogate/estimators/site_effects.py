@@ -19,7 +19,7 @@ habits, a user's own five runs, or one anchor.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -179,20 +179,27 @@ class SiteEffects:
         self.noise_sd_ = self.noise_sd_ * outlier_factor(np.abs(self.left_out(groups)) / log_sd)
         self.condition()
 
-    @one_blas_thread()
     def left_out(self, groups: NDArray[np.int64]) -> FloatArray:
-        """Return measured less predicted log time of each row without its group, in closed form, shape (n,).
+        """Return measured less predicted log time of each row without its group, in closed form, shape (n,)."""
+        return self.left_out_of_each([groups])[0]
+
+    @one_blas_thread()
+    def left_out_of_each(self, groupings: Sequence[NDArray[np.int64]]) -> list[FloatArray]:
+        """Return for several groupings measured less predicted log time of each row without its group.
 
         Notes
         -----
         ``e_g = [A^-1]_gg^-1 alpha_g`` (Rasmussen and Williams 2006, section 5.4.2, for blocks).
         """
-        inverse = cho_solve(self.covariance_factor_, np.eye(len(groups)), check_finite=False)
-        errors = np.empty(len(groups))
-        order = np.argsort(groups, kind="stable")
-        for rows in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
-            errors[rows] = np.linalg.solve(inverse[np.ix_(rows, rows)], self.alpha_[rows])
-        return errors
+        inverse = cho_solve(self.covariance_factor_, np.eye(len(self.alpha_)), check_finite=False)
+        all_errors = []
+        for groups in groupings:
+            errors = np.empty(len(groups))
+            order = np.argsort(groups, kind="stable")
+            for rows in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
+                errors[rows] = np.linalg.solve(inverse[np.ix_(rows, rows)], self.alpha_[rows])
+            all_errors.append(errors)
+        return all_errors
 
     def knowledge(self, levels: SiteLevels) -> NDArray[np.object_]:
         """Return what is known about each row's site: release, family or population, shape (m,)."""

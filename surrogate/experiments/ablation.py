@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
@@ -12,6 +12,7 @@ import pandas as pd
 
 from surrogate.derive import load_runs
 from surrogate.estimators.hybrid import PreparedTable, prepare_table, site_data, split_groups
+from surrogate.estimators.scale_selection import ROWS_PER_SOURCE, select_scales
 from surrogate.estimators.site_data import EffectScales, SiteData
 from surrogate.estimators.site_effects import SiteEffects
 from surrogate.estimators.training_rows import diverse_rows, noise_sd
@@ -26,7 +27,7 @@ from surrogate.features.columns import numbers
 from surrogate.schema import table_digest
 
 _ROWS_PER_SOURCE: Final = 60
-WHOLE: Final = EffectScales()
+ScalesChange = Callable[[EffectScales], EffectScales]
 
 
 class EffectsAlone:
@@ -34,19 +35,21 @@ class EffectsAlone:
 
     Parameters
     ----------
-    scales : EffectScales
-        A level of scale 0 is taken away.
+    change : callable
+        Takes the chosen scales and returns those to use; a level of scale 0 is taken away.
     """
 
-    def __init__(self, scales: EffectScales) -> None:
-        self.scales = scales
+    def __init__(self, change: ScalesChange) -> None:
+        self.change = change
 
     def fit(self, runs: pd.DataFrame) -> Self:
         """Condition `effects_` on measured runs, as the hybrid does."""
         table = prepare_table(runs)
         rows = diverse_rows(table.runs, table.knobs, _ROWS_PER_SOURCE)
-        groups = split_groups(table.runs)[rows]
-        self.effects_ = SiteEffects(self.scales).fit(_data(table).take(rows), groups)
+        few = diverse_rows(table.runs, table.knobs, ROWS_PER_SOURCE)
+        data, groups = _data(table), split_groups(table.runs)
+        scales = self.change(select_scales(data.take(few), groups[few]))
+        self.effects_ = SiteEffects(scales).fit(data.take(rows), groups[rows])
         return self
 
     def predict_frame(self, runs: pd.DataFrame) -> pd.DataFrame:
@@ -60,31 +63,37 @@ def _data(table: PreparedTable) -> SiteData:
     return site_data(table, np.log(numbers(table.runs, MEASURED)), noise_sd(table.runs))
 
 
-def without_levels(*levels: str) -> EffectScales:
-    """Return the scales with coefficients and offsets of these levels at 0."""
+def without_levels(*levels: str) -> ScalesChange:
+    """Return the change that sets coefficients and offsets of these levels to 0."""
 
-    def kept(scales: Mapping[str, float]) -> dict[str, float]:
-        return {level: 0.0 if level in levels else scale for level, scale in scales.items()}
+    def change(scales: EffectScales) -> EffectScales:
+        nothing = dict.fromkeys(levels, 0.0)
+        return replace(scales, coefficients=scales.coefficients | nothing, offsets=scales.offsets | nothing)
 
-    return replace(WHOLE, coefficients=kept(WHOLE.coefficients), offsets=kept(WHOLE.offsets))
+    return change
 
 
-def _effects(scales: EffectScales) -> MethodFactory:
-    return lambda _: EffectsAlone(scales)
+def _one_factor_per_site(scales: EffectScales) -> EffectScales:
+    nothing = {level: 0.0 for level in scales.coefficients if level != "global"}
+    return replace(scales, coefficients=scales.coefficients | nothing)
+
+
+def _effects(change: ScalesChange) -> MethodFactory:
+    return lambda _: EffectsAlone(change)
 
 
 _SITES: Final = ("publisher_family", "release")
-_OFFSETS_ONLY: Final = {level: scale if level == "global" else 0.0 for level, scale in WHOLE.coefficients.items()}
 
 VARIANTS: Final[Mapping[str, MethodFactory]] = {
     HYBRID: METHODS[HYBRID],
-    "without trees": _effects(WHOLE),
+    "without trees": _effects(lambda scales: scales),
+    "... and scales not chosen but round": _effects(lambda _: EffectScales()),
     "... and without stacks": _effects(without_levels("stack")),
     "... and without accelerator families": _effects(without_levels("accelerator_family")),
     "... and without publishers and releases": _effects(without_levels(*_SITES)),
     "... and without any site effect": _effects(without_levels("stack", "accelerator_family", *_SITES)),
-    "... and one factor per site, not coefficients": _effects(replace(WHOLE, coefficients=_OFFSETS_ONLY)),
-    "... and without smooth terms": _effects(replace(WHOLE, smooth=0.0, site_smooth=0.0)),
+    "... and one factor per site, not coefficients": _effects(_one_factor_per_site),
+    "... and without smooth terms": _effects(lambda scales: replace(scales, smooth=0.0, site_smooth=0.0)),
     "textbook coefficients": METHODS["analytic, textbook"],
 }
 """The whole predictor first; each "..." takes one more piece away from the one without trees."""

@@ -1,0 +1,45 @@
+"""Scales are chosen on training rows alone, and only where the choice pays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from surrogate.estimators.scale_selection import DIRECTIONS, MIN_FAMILIES, select_scales
+from surrogate.estimators.site_data import EffectScales, SiteData
+
+
+def scale_of(scales: EffectScales, direction: tuple[str, ...]) -> float:
+    name, *levels = direction
+    value = getattr(scales, name)
+    return float(value[levels[0]] if levels else value)
+
+
+@pytest.fixture(scope="module")
+def some(site_rows: SiteData) -> SiteData:
+    """Return every other row."""
+    return site_rows.take(np.arange(0, len(site_rows), 2))
+
+
+def test_every_scale_is_a_half_the_whole_or_the_double_of_where_it_started(some):
+    start, chosen = EffectScales(), select_scales(some, np.arange(len(some)))
+    for direction in DIRECTIONS:
+        assert scale_of(chosen, direction) / scale_of(start, direction) in (0.5, 1.0, 2.0)
+
+
+def test_a_scale_far_off_is_moved_towards_the_data(some):
+    """Site offsets of a factor of e square are absurd: errors say so."""
+    groups, wild = np.arange(len(some)), EffectScales()
+    wild = replace(wild, offsets=wild.offsets | {"publisher_family": 2.0, "release": 2.0}, smooth=3.0, noise_factor=8.0)
+    chosen = select_scales(some, groups, wild)
+    assert chosen.noise_factor < 8.0
+    assert chosen != wild
+
+
+def test_few_publishers_choose_nothing(some):
+    families = some.levels.publisher_family
+    known = np.isin(families, np.unique(families)[: MIN_FAMILIES - 1])
+    few = some.take(known)
+    assert select_scales(few, np.arange(len(few))) == EffectScales()
