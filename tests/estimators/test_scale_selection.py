@@ -29,13 +29,14 @@ def test_every_scale_is_a_half_the_whole_or_the_double_of_where_it_started(some)
         assert scale_of(chosen, direction) / scale_of(start, direction) in (0.5, 1.0, 2.0)
 
 
-def test_a_scale_far_off_is_moved_towards_the_data(some):
-    """Site offsets of a factor of e square are absurd: errors say so."""
-    groups, wild = np.arange(len(some)), EffectScales()
-    wild = replace(wild, offsets=wild.offsets | {"publisher_family": 2.0, "release": 2.0}, smooth=3.0, noise_factor=8.0)
-    chosen = select_scales(some, groups, wild)
-    assert chosen.noise_factor < 8.0
-    assert chosen != wild
+@pytest.mark.parametrize("direction", [("noise_factor",), ("site_smooth",), ("offsets", "publisher_family", "release")])
+def test_a_scale_far_too_large_is_halved(some, direction):
+    name, *levels = direction
+    value = getattr(EffectScales(), name)
+    far = value | {level: 16.0 * value[level] for level in levels} if levels else 16.0 * value
+    wild = replace(EffectScales(), **{name: far})
+    chosen = select_scales(some, np.arange(len(some)), wild)
+    assert scale_of(chosen, direction) == 0.5 * scale_of(wild, direction)
 
 
 def test_few_publishers_choose_nothing(some):
