@@ -20,7 +20,6 @@ from surrogate.api.manifest import Manifest, read_manifest
 from surrogate.api.model_directory import MEMORY_FOLDER, STEP_TIME_FOLDER, Origin, locate_model
 from surrogate.estimators.evidence import nearest_evidence
 from surrogate.estimators.oom import DEFAULT_OOM_RISK
-from surrogate.features.knobs import knob_matrix
 from surrogate.features.workload import PreparedRuns, prepare_runs
 from surrogate.reliability import prior_failures_per_day
 
@@ -180,14 +179,17 @@ class Predictor:
         return plans.assign(publisher_family=families)
 
     def _predict_chunk(self, plans: pd.DataFrame, coverage: float, *, with_evidence: bool) -> pd.DataFrame:
+        from surrogate.estimators.hybrid import prepare_table
+
         plans = self.sited(plans)
-        prepared = prepare_runs(plans)
-        times = self.step_time.predict_frame(plans, coverage=coverage)
+        table = prepare_table(plans)
+        prepared = table.prepared
+        times = self.step_time.predict_prepared_frame(table, coverage=coverage)
         memory = self.memory.predict(plans, prepared.workload)
         predicted = times.assign(**_derived_columns(prepared, times), **_memory_columns(prepared.workload, memory))
         if not with_evidence:
             return predicted
-        nearest = nearest_evidence(self.step_time.evidence_, knob_matrix(prepared), prepared, EVIDENCE_RUNS)
+        nearest = nearest_evidence(self.step_time.evidence_, table.knobs, prepared, EVIDENCE_RUNS)
         lists = {"imputed": imputed_fields(prepared), "nearest_runs": nearest}
         return predicted.assign(
             **{name: pd.Series(rows, index=plans.index, dtype=object) for name, rows in lists.items()}

@@ -245,10 +245,13 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         DataFrame of shape (n, 25)
             With the index of `X`.
         """
+        check_is_fitted(self, "effects_")
+        return self.predict_prepared_frame(prepare_table(X), coverage=coverage)
+
+    def predict_prepared_frame(self, table: PreparedTable, *, coverage: float = 0.9) -> pd.DataFrame:
+        """Return what `predict_frame` does, of rows that are prepared already."""
         if not 0.0 < coverage < 1.0:
             raise InputError("coverage", "must lie between 0 and 1", coverage, "0.9 is the default")
-        check_is_fitted(self, "effects_")
-        table = prepare_table(X)
         prediction = self._predict(table)
         half = self.half_width(prediction, coverage)
         floor = table.terms.roofline_s
@@ -268,7 +271,7 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             "out_of_domain_reasons": reasons,
             **self._parts(table, seconds),
         }
-        return pd.DataFrame(columns, index=X.index)
+        return pd.DataFrame(columns, index=table.runs.index)
 
     def half_width(self, prediction: LogPrediction, coverage: float) -> FloatArray:
         """Return the half-width of the intervals of log time at a coverage in (0, 1), shape (n,)."""

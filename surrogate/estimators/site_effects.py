@@ -35,7 +35,7 @@ from surrogate.analytic.step_time import log_step_time, log_step_time_jacobian
 from surrogate.analytic.workload import FloatArray
 from surrogate.estimators.kernels import one_blas_thread, similarity_blocks, squared_distances
 from surrogate.estimators.site_data import EffectScales, SharedPoints, SiteData, concatenated
-from surrogate.estimators.sites import LEVELS, distinct_sites, is_among, same_names
+from surrogate.estimators.sites import LEVELS, blocks_of_equal_names, distinct_sites, is_among, same_names
 from surrogate.features.levels import UNKNOWN, SiteLevels
 
 _DAMPING = 0.6
@@ -238,14 +238,20 @@ class SiteEffects:
         """Return the prior covariance between n and m rows, noise apart, shape (n, m)."""
         s = self.scales
         shared = (one.jacobian * LOG_SD**2) @ other.jacobian.T
-        total = s.coefficients["global"] ** 2 * shared + s.offsets["global"] ** 2
-        matches = {level: self.match(level, one.levels, other.levels) for level in LEVELS}
-        for level, match in matches.items():
-            total += match * (s.coefficients[level] ** 2 * shared + s.offsets[level] ** 2)
         distance2 = squared_distances(one.knobs, other.knobs)
+        total = s.coefficients["global"] ** 2 * shared
+        total += s.offsets["global"] ** 2
         total += s.smooth**2 * np.exp(distance2 * (-0.5 / s.smooth_length**2))
-        near = np.exp(distance2 * (-0.5 / s.site_smooth_length**2))
-        total += s.site_smooth**2 * near * matches["publisher_family"]
+        for level in LEVELS:
+            names, others = getattr(one.levels, level), getattr(other.levels, level)
+            for block in blocks_of_equal_names(names, others):
+                added = s.coefficients[level] ** 2 * shared[block]
+                added += s.offsets[level] ** 2
+                if level == "stack":
+                    added *= self._remembered(one.levels.year[block[0]], other.levels.year[block[1]])
+                if level == "publisher_family":
+                    added += s.site_smooth**2 * np.exp(distance2[block] * (-0.5 / s.site_smooth_length**2))
+                total[block] += added
         return total
 
     def match(self, level: str, one: SiteLevels, other: SiteLevels) -> FloatArray:
@@ -253,8 +259,11 @@ class SiteEffects:
         same = same_names(getattr(one, level), getattr(other, level)).astype(np.float64)
         if level != "stack":
             return same
-        age = np.abs(one.year[:, None] - other.year[None, :])
-        return same * np.exp(-age / self.scales.stack_memory_years)
+        return same * self._remembered(one.year[:, None], other.year[None, :])
+
+    def _remembered(self, year: FloatArray, other_year: FloatArray) -> FloatArray:
+        """Return what is left of a stack's habits after the years between, broadcast."""
+        return np.asarray(np.exp(-np.abs(year - other_year) / self.scales.stack_memory_years))
 
     def _shared_means(self) -> SharedPoints:
         """Return the posterior means at the levels that linearisation points follow."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -22,6 +23,17 @@ def same_names(names: NDArray[np.object_], others: NDArray[np.object_]) -> NDArr
     first, second = codes[1 : len(names) + 1, None], codes[None, len(names) + 1 :]
     same: NDArray[np.bool_] = (first == second) & (first != codes[0])
     return same
+
+
+def blocks_of_equal_names(
+    names: NDArray[np.object_], others: NDArray[np.object_]
+) -> Iterator[tuple[NDArray[np.int64], ...]]:
+    """Yield for each name that both have the rows and columns of an (n, m) matrix that share it, as an index."""
+    codes, distinct = pd.factorize(np.concatenate([names, others]))
+    rows, columns = codes[: len(names)], codes[len(names) :]
+    for code, name in enumerate(distinct):
+        if name != UNKNOWN:
+            yield np.flatnonzero(rows == code)[:, None], np.flatnonzero(columns == code)[None, :]
 
 
 def is_among(names: NDArray[np.object_], known: NDArray[np.object_]) -> NDArray[np.bool_]:
