@@ -19,6 +19,7 @@ from surrogate.schema.columns import (
     REQUIRED_COLUMNS,
 )
 from surrogate.schema.findings import Findings
+from surrogate.schema.free_text import with_said_settings
 
 _TRUE: Final = frozenset({"true", "t", "yes", "1", "1.0"})
 _FALSE: Final = frozenset({"false", "f", "no", "0", "0.0"})
@@ -75,6 +76,7 @@ def coerce(table: pd.DataFrame, findings: Findings) -> pd.DataFrame:
     DataFrame of shape (n, columns)
         Declared input columns, then derived ones if given, then the user's own.
     """
+    table = with_said_settings(table)
     columns: dict[str, pd.Series] = {}
     for column in COLUMNS:
         name = column.published.name if column.published and column.published.name in table else column.name
