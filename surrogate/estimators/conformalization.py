@@ -26,6 +26,8 @@ _PRIOR_ROWS = 10.0
 """Rows of weight that the spread over all families has against a family's own."""
 _LARGEST_ERROR2 = 0.25
 """Squared errors of log time count at most this much: one outlier says little about the others."""
+OPEN_GATE = 0.5
+"""Weight of the trees' correction from which on a row has neighbours."""
 _FOLDS_BY_LEVEL = {"population": 7, "family": 7, "release": _FOLDS}
 
 
@@ -48,6 +50,11 @@ def strata(levels: SiteLevels, knobs: FloatArray) -> NDArray[np.object_]:
     """Return the publisher family of each row, dense and mixture-of-experts models apart, shape (n,)."""
     kind = np.where(knobs[:, KNOBS.index("num_experts")] > 0.0, " (MoE)", "").astype(object)
     return np.asarray(levels.publisher_family + kind)
+
+
+def with_neighbourhood(strata: NDArray[np.object_], gate: FloatArray) -> NDArray[np.object_]:
+    """Return the strata of rows of known releases, those that little measured is like apart, shape (n,)."""
+    return np.where(gate < OPEN_GATE, strata + " (alone)", strata).astype(object)
 
 
 def residual_spread(corrected: FloatArray, strata: NDArray[np.object_]) -> ResidualSpread:
@@ -107,7 +114,8 @@ def unseen_scores(
     kinds = strata(data.levels, data.knobs)
     log_sd = effects.predict(data.terms, data.levels, data.knobs).log_sd
     return ConformalScores(
-        score=np.abs(error) / with_floor(spread.combined(log_sd, gate, kinds), "release"), stratum=kinds
+        score=np.abs(error) / with_floor(spread.combined(log_sd, gate, kinds), "release"),
+        stratum=with_neighbourhood(kinds, gate),
     )
 
 
@@ -152,6 +160,7 @@ def conformalize(
     has_sister = pd.Series(releases).groupby(families).transform("nunique").to_numpy() > 1
     scores, centres = {}, {}
     for level in levels:
+        stratum = with_neighbourhood(kinds, trees.gate) if level == "release" else kinds
         log_sd, error = _held_out(effects, data, fold_of_groups(keys[level], _FOLDS_BY_LEVEL[level]))
         if level == "release":
             error = error + trees.gate * trees.correction
@@ -162,7 +171,7 @@ def conformalize(
             error = error + centres[level]
         if usable.any():
             score = np.abs(error) / with_floor(log_sd, level)
-            scores[level] = ConformalScores(score=score[usable], stratum=kinds[usable])
+            scores[level] = ConformalScores(score=score[usable], stratum=stratum[usable])
     return ConformalIntervals(scores=scores, centres=centres)
 
 

@@ -25,6 +25,7 @@ from surrogate.estimators.conformalization import (
     residual_spread,
     strata,
     unseen_scores,
+    with_neighbourhood,
 )
 from surrogate.estimators.domain import domain_reasons
 from surrogate.estimators.evidence import Evidence, measured_evidence, nearest_evidence
@@ -70,7 +71,7 @@ class LogPrediction:
     similarity: FloatArray
     knowledge: NDArray[np.object_]
     strata: NDArray[np.object_]
-    """Publisher family, dense models and mixtures of experts apart."""
+    """Publisher family; mixtures of experts, and rows without neighbours in known releases, apart."""
 
 
 def prepare_table(runs: pd.DataFrame) -> PreparedTable:
@@ -340,7 +341,7 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             gate=gate,
             similarity=estimate.similarity,
             knowledge=knowledge,
-            strata=kinds,
+            strata=np.where(knowledge == "release", with_neighbourhood(kinds, gate), kinds),
         )
 
     def _features(self, table: PreparedTable) -> FloatArray:

@@ -25,6 +25,7 @@ KNOBS = (
     "vp",
     "num_experts",
     "num_gpus",
+    "optimizer_shard",
     "zero_stage",
     "full_recompute",
     "sequence_parallel",
@@ -43,7 +44,7 @@ _SMALLEST = 1e-9
 
 
 def knob_matrix(prepared: PreparedRuns) -> FloatArray:
-    """Return the knobs of n rows in the order of `KNOBS`, shape (n, 26)."""
+    """Return the knobs of n rows in the order of `KNOBS`, shape (n, 27)."""
     w = prepared.workload
     sizes = (
         w.num_layers,
@@ -59,6 +60,7 @@ def knob_matrix(prepared: PreparedRuns) -> FloatArray:
         w.vp,
         w.num_experts + 1.0,
         w.num_gpus,
+        np.where(w.zero_stage >= 1.0, w.shard_size, 1.0),
     )
     settings = (
         w.zero_stage,
