@@ -151,6 +151,6 @@ CAUSES: Final[Mapping[str, str]] = {
     "optimizer_s": "optimizer",
     "offload_s": "offloading",
     "fixed_s": "fixed cost of a step",
-    "straggler_s": "stragglers",
+    "straggler_s": "losses growing with nodes",
 }
 """Causes of a step's time in words; traffic is what compute does not hide."""

@@ -32,7 +32,7 @@ PART_NAMES: Final = {
     "optimizer_s": "the optimizer",
     "offload_s": "offload",
     "fixed_s": "fixed costs",
-    "straggler_s": "stragglers",
+    "straggler_s": "losses growing with nodes",
 }
 _SMALLEST_SHARE: Final = 0.002
 """Terms below this share of the step are not worth a word."""
