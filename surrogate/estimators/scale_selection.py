@@ -27,14 +27,14 @@ SMALLEST_GAIN: Final = 0.01
 DIRECTIONS: Final[tuple[tuple[str, ...], ...]] = (
     ("smooth",),
     ("site_smooth",),
-    ("noise_factor",),
     ("coefficients", "stack"),
     ("coefficients", "accelerator_family"),
     ("coefficients", "publisher_family", "release"),
     ("offsets", "stack", "accelerator_family"),
     ("offsets", "publisher_family", "release"),
 )
-"""Field of `EffectScales`, and the levels that move together where it has levels."""
+"""Field of `EffectScales`, and the levels that move together where it has levels. The noise is not among them: repeats
+say how large it is (data/README.md), and too small a one makes the model trust what it should average."""
 
 
 def select_scales(data: SiteData, groups: NDArray[np.int64], start: EffectScales | None = None) -> EffectScales:

@@ -29,7 +29,7 @@ def test_every_scale_is_a_half_the_whole_or_the_double_of_where_it_started(some)
         assert scale_of(chosen, direction) / scale_of(start, direction) in (0.5, 1.0, 2.0)
 
 
-@pytest.mark.parametrize("direction", [("noise_factor",), ("site_smooth",), ("offsets", "publisher_family", "release")])
+@pytest.mark.parametrize("direction", [("smooth",), ("site_smooth",), ("offsets", "publisher_family", "release")])
 def test_a_scale_far_too_large_is_halved(some, direction):
     name, *levels = direction
     value = getattr(EffectScales(), name)
