@@ -97,7 +97,7 @@ def with_said_settings(table: pd.DataFrame) -> pd.DataFrame:
     if _POD_COLUMN in table and not pd.api.types.is_numeric_dtype(table[_POD_COLUMN].dtype):
         table = table.assign(**{_POD_COLUMN: table[_POD_COLUMN].map(_pod_size)})
     spoken = [name for name in _TEXT_COLUMNS if name in table]
-    if not spoken:
+    if not spoken or table.empty:
         return table
     words = table[spoken].astype("object").fillna("").astype(str).agg("; ".join, axis=1)
     codes, distinct = pd.factorize(words)

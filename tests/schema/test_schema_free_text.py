@@ -65,6 +65,10 @@ def test_a_table_without_words_stays_as_it_is():
     assert with_said_settings(table) is table
 
 
+def test_an_empty_table_stays_empty():
+    assert with_said_settings(pd.DataFrame({"notes": pd.Series([], dtype="str")})).empty
+
+
 def test_a_pod_is_as_large_as_it_says():
     table = pd.DataFrame({"nvlink_domain_gpus": ["pod 256", "72", None]})
     assert with_said_settings(table)["nvlink_domain_gpus"].fillna("").tolist() == ["256", "72", ""]

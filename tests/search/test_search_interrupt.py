@@ -22,7 +22,11 @@ TRIALS_BEFORE = 30
 
 
 def command(folder: Path, trials: int) -> list[str]:
-    program = "import sys; from surrogate.cli.app import main; main(sys.argv[1:])"
+    # a shell may start background jobs with the signal ignored, and Python then leaves it so
+    program = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from surrogate.cli.app import main; main(sys.argv[1:])"
+    )
     storage = f"sqlite:///{folder / 'study.db'}"
     options = ["--no-enumerate", "--trials", str(trials), "--storage", storage, "--no-track"]
     return [sys.executable, "-W", "ignore", "-c", program, "search", str(folder / "plan.yaml"), *options]
@@ -46,15 +50,19 @@ def finished_trials(folder: Path) -> int:
 def test_ctrl_c_prints_the_best_so_far_and_the_study_goes_on(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(PLAN)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    running = subprocess.Popen(
-        command(tmp_path, 1_000_000), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
-    deadline = time.monotonic() + WAIT_S
-    while finished_trials(tmp_path) < TRIALS_BEFORE and time.monotonic() < deadline and running.poll() is None:
-        time.sleep(0.1)
-    assert running.poll() is None, running.communicate()
-    running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=WAIT_S)
+    started = command(tmp_path, 1_000_000)
+    with subprocess.Popen(
+        started, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as running:
+        try:
+            deadline = time.monotonic() + WAIT_S
+            while finished_trials(tmp_path) < TRIALS_BEFORE and time.monotonic() < deadline and running.poll() is None:
+                time.sleep(0.1)
+            assert running.poll() is None, running.communicate()
+            running.send_signal(signal.SIGINT)
+            out, err = running.communicate(timeout=WAIT_S)
+        finally:
+            running.kill()
     assert running.returncode == 130, err
     assert "Traceback" not in err
     assert "stopped: the best so far" in out
