@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -133,24 +133,6 @@ def cause_name(part: str) -> str:
     >>> cause_name("tp_s"), cause_name("unheard_of_s")
     ('tensor parallel traffic', 'unheard of')
     """
-    return CAUSES.get(part, part.removesuffix("_s").replace("_", " "))
+    from surrogate.analytic.part_names import PART_NAMES
 
-
-CAUSES: Final[Mapping[str, str]] = {
-    "compute_s": "compute",
-    "recompute_s": "recomputation",
-    "head_s": "embedding, head and loss",
-    "host_s": "kernel launches",
-    "tp_s": "tensor parallel traffic",
-    "cp_s": "context parallel traffic",
-    "ep_s": "expert parallel traffic",
-    "pp_s": "pipeline sends",
-    "dp_s": "data parallel traffic",
-    "bubble_s": "pipeline bubble",
-    "imbalance_s": "uneven stages",
-    "optimizer_s": "optimizer",
-    "offload_s": "offloading",
-    "fixed_s": "fixed cost of a step",
-    "straggler_s": "losses growing with nodes",
-}
-"""Causes of a step's time in words; traffic is what compute does not hide."""
+    return PART_NAMES.get(part, part.removesuffix("_s").replace("_", " "))

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from surrogate.cli.output import CAUSES, print_json
+from surrogate.analytic.part_names import PART_NAMES
+from surrogate.cli.output import print_json
 
 PlansArgument = Annotated[list[Path], typer.Argument(help="Plans (YAML, JSON) or launch configurations.")]
 OutputOption = Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")]
@@ -39,7 +40,7 @@ def report(  # noqa: PLR0913 - one parameter per option
     frame = plans_to_frame(api.read_plans(plans, parse_overrides(overrides or [])))
     predictions = api.predict(frame, predictor)
     explanations = [api.explain(frame.iloc[[row]], predictor) for row in range(len(frame))]
-    write_text_atomically(output, plan_page(predictions, explanations, predictor, CAUSES))
+    write_text_atomically(output, plan_page(predictions, explanations, predictor, PART_NAMES))
     if as_json:
         print_json({"output": str(output), "plans": [item.run_id for item in predictions], "model": predictor.name})
     else:

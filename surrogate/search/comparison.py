@@ -11,29 +11,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
+from surrogate.analytic.part_names import PART_NAMES
 from surrogate.analytic.workload import FloatArray
 from surrogate.estimators.design import posterior_covariance
 from surrogate.estimators.hybrid import PARTS, HybridPredictor, prepare_table
 from surrogate.estimators.intervals import BETWEEN_SITES_SD
 from surrogate.features.levels import UNKNOWN, SiteLevels
 
-PART_NAMES: Final = {
-    "compute_s": "computation",
-    "recompute_s": "recomputation",
-    "head_s": "the head",
-    "host_s": "kernel launches",
-    "tp_s": "tensor parallel traffic",
-    "cp_s": "context parallel traffic",
-    "ep_s": "expert parallel traffic",
-    "pp_s": "sends between stages",
-    "dp_s": "data parallel traffic",
-    "bubble_s": "pipeline bubble",
-    "imbalance_s": "uneven stages",
-    "optimizer_s": "the optimizer",
-    "offload_s": "offload",
-    "fixed_s": "fixed costs",
-    "straggler_s": "losses growing with nodes",
-}
 _SMALLEST_SHARE: Final = 0.002
 """Terms below this share of the step are not worth a word."""
 _UNEXPLAINED_SD: Final = math.sqrt(2.0) * BETWEEN_SITES_SD["release"]
