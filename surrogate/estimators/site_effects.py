@@ -132,29 +132,28 @@ class SiteEffects:
         return self
 
     def extended(self, more: SiteData) -> SiteEffects:
-        """Return effects that know `more` rows too, linearised where the others are."""
-        added = copy(self)
-        believed = self.predict(more.terms, more.levels, more.knobs)
-        surprise = np.abs(more.log_time - believed.log_time) / believed.log_sd
-        added._linearise(more)
-        added.noise_sd_ = more.noise_sd * outlier_factor(surprise)
-        factor = self._extended_factor(added)
-        added.levels_ = SiteLevels(**concatenated(self.levels_, more.levels))
-        for name in ("knobs_", "jacobian_", "residual_", "noise_sd_"):
-            setattr(added, name, np.concatenate([getattr(self, name), getattr(added, name)]))
-        added._solve(factor)
-        return added
+        """Return effects that know `more` rows too, linearised where the others are.
 
-    def _extended_factor(self, more: SiteEffects) -> FloatArray:
-        """Return the lower Cholesky factor of the covariance of known rows and the m rows of `more`, by blocks."""
+        A row far from what all others say, the other new ones among them, is trusted less.
+        """
+        added = copy(self)
+        added._linearise(more)
         factor, count = np.tril(self.covariance_factor_[0]), len(self.alpha_)
-        cross = solve_triangular(factor, self.covariance(self.rows, more.rows), lower=True, check_finite=False)
-        remaining = more._noisy_covariance() - cross.T @ cross
-        longer = np.zeros((count + len(remaining), count + len(remaining)))
+        cross = solve_triangular(factor, self.covariance(self.rows, added.rows), lower=True, check_finite=False)
+        remaining = added._noisy_covariance() - cross.T @ cross
+        known = solve_triangular(factor, self.residual_, lower=True, check_finite=False)
+        doubt = outlier_factor(left_out_surprise(remaining, added.residual_ - cross.T @ known))
+        remaining += np.diag((doubt**2 - 1.0) * (self.scales.noise_factor * more.noise_sd) ** 2)
+        added.noise_sd_ = more.noise_sd * doubt
+        longer = np.zeros((count + len(more), count + len(more)))
         longer[:count, :count] = factor
         longer[count:, :count] = cross.T
         longer[count:, count:] = np.linalg.cholesky(remaining)
-        return longer
+        added.levels_ = SiteLevels(**concatenated(self.levels_, more.levels))
+        for name in ("knobs_", "jacobian_", "residual_", "noise_sd_"):
+            setattr(added, name, np.concatenate([getattr(self, name), getattr(added, name)]))
+        added._solve(longer)
+        return added
 
     def restricted(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> SiteEffects:
         """Return effects that know only these of their rows, linearised as before."""
@@ -397,3 +396,14 @@ def _log_times(terms: StepTerms, points: FloatArray) -> FloatArray:
 def outlier_factor(surprise: FloatArray) -> FloatArray:
     """Return the factor on a row's noise by its error in standard deviations: ``max(1, z/2)^2``, shape (n,)."""
     return np.maximum(surprise / 2.0, 1.0) ** 2
+
+
+def left_out_surprise(covariance: FloatArray, deviation: FloatArray) -> FloatArray:
+    """Return each row's error without it, in standard deviations, of rows N(0, covariance), shape (n,).
+
+    Notes
+    -----
+    ``[A^-1 d]_i / sqrt([A^-1]_ii)`` (Rasmussen and Williams 2006, section 5.4.2).
+    """
+    inverse = np.linalg.inv(covariance)
+    return np.asarray(np.abs(inverse @ deviation) / np.sqrt(np.diag(inverse)))

@@ -66,6 +66,8 @@ _GATHER_OVERLAP_YEAR = 2023.0
 _TP_OVERLAP_YEAR = 2023.4
 _FLASH_2_YEAR = 2023.5
 _FLASH_3_YEAR = 2024.7
+_PLAIN_TORCH_STACKS = ("torchtitan", "nanotron", "deepspeed-zero", "composer-fsdp-torch2")
+"""Stacks that call torch's attention or the flash-attn package, whose kernels are FlashAttention-2 on Hopper too."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -207,12 +209,16 @@ def _layout(runs: pd.DataFrame, imputer: Imputer, stack: StackTraits, hardware: 
     expert_tp = imputer.fill("expert_tp", imputation.default_expert_tensor_size(ep=ep, tp=tp))
     interleaves = stack.is_megatron & (stack.year > 2022.5) & ~stack.is_classic_megatron
     vp_default = imputation.default_virtual_stages(num_layers=model["num_layers"], pp=pp, interleaves=interleaves)
+    named = texts(runs, "pipeline_schedule")
+    vp_default = np.where(np.asarray(named == "interleaved-1f1b"), np.maximum(vp_default, 2.0), vp_default)
+    vp_default = np.where(np.asarray(named == "1f1b"), 1.0, vp_default)
     vp = np.where(pp > 1.0, imputer.fill("vp", vp_default), 1.0)
     sp_default = (stack.is_xla | (stack.is_megatron & (stack.year > 2023.0))) * 1.0
     zero_default = np.where(
         stack.is_xla | stack.is_torch_fsdp, 3.0, np.where(stack.is_megatron & (stack.year < _OVERLAP_YEAR), 0.0, 1.0)
     )
     zero = imputer.fill("zero_stage", zero_default)
+    zero = np.where(_gathers_once(runs, pp), np.minimum(zero, 1.0), zero)
     ranks = dp * cp
     slice_ranks = np.where(hardware.is_tpu & (gpus > hardware.fast_domain_gpus), hardware.fast_domain_gpus / tp, ranks)
     return {
@@ -231,6 +237,14 @@ def _layout(runs: pd.DataFrame, imputer: Imputer, stack: StackTraits, hardware: 
         "micro_batch_size": micro_batch,
         "global_batch_size": numbers(runs, "global_batch_size"),
     }
+
+
+def _gathers_once(runs: pd.DataFrame, pp: FloatArray) -> BoolArray:
+    """Return where FSDP2 keeps gathered parameters over the step and reduces gradients once, as ZeRO-1 does.
+
+    Under pipeline parallelism it would else gather for every micro-batch, which nothing hides (arXiv 2410.06511).
+    """
+    return np.asarray(texts(runs, "fsdp") == "fsdp2", dtype=np.bool_) & (pp > 1.0)
 
 
 def _schedule(runs: pd.DataFrame, pp: FloatArray, vp: FloatArray) -> IntArray:
@@ -348,6 +362,7 @@ def _attention_kernel(runs: pd.DataFrame, stack: StackTraits, hardware: Hardware
     }
     codes = np.asarray(lookup(named, lambda text: int(table.get(text, -1)), int), dtype=np.int64)
     new_device = np.asarray(hardware.family.isin(["H100", "Blackwell"]), dtype=np.bool_)
+    new_device &= ~stack.named(*_PLAIN_TORCH_STACKS)
     by_date = np.where(
         (stack.year > _FLASH_3_YEAR) & new_device,
         int(AttentionKernel.FLASH_3),
