@@ -312,13 +312,25 @@ def _state_terms(w: Workload, groups: ParallelGroups, per_gpu: ParametersPerGpu)
     weights = ELEMENT_BYTES * (per_gpu.middle.dense + per_gpu.middle.expert)
     streamed = (w.offload == Offload.PARAMS) * (moved + 2.0 * num_microbatches(w) * weights)
     layers = w.num_layers / w.pp
-    saved = 34.0 * tokens_per_micro_batch(w) * w.hidden_size / w.tp * layers * num_microbatches(w)
+    saved = _kept_bytes_per_token(w) * tokens_per_micro_batch(w) / w.tp * layers * num_microbatches(w)
     activations = (w.offload == Offload.ACTIVATIONS) * w.offload_fraction * 2.0 * saved
     return {
         "optimizer_s": moved / w.hbm_bytes_per_s,
         "offload_s": (to_host + streamed) / w.host_link_bytes_per_s,
         "activation_offload_s": activations / w.host_link_bytes_per_s,
     }
+
+
+def _kept_bytes_per_token(w: Workload) -> FloatArray:
+    """Return the bytes a layer keeps of each token for its backward pass, which activation offload moves.
+
+    All 34 h (arXiv 2205.05198, section 4); the layer's input and its projections q, k, v under recomputation of
+    operators, which is what offload policies of XLA and torch name; the input alone under full recomputation.
+    """
+    inputs = ELEMENT_BYTES * w.hidden_size
+    projections = ELEMENT_BYTES * (w.num_heads + 2.0 * w.num_kv_heads) * w.head_dim
+    kept = np.where(w.recompute == Recompute.FULL, inputs, 34.0 * w.hidden_size)
+    return np.where(w.recompute == Recompute.OP_SELECTIVE, inputs + projections, kept)
 
 
 def _settings(w: Workload, software: SoftwareTraits) -> Terms:
