@@ -223,6 +223,7 @@ class SiteEffects:
         return covariance
 
     def _solve(self, factor: FloatArray) -> None:
+        self._directions: dict[tuple[object, ...], FloatArray] = {}
         self.covariance_factor_ = (factor, True)
         self.alpha_ = cho_solve(self.covariance_factor_, self.residual_, check_finite=False)
 
@@ -348,11 +349,18 @@ class SiteEffects:
 
     def _main_directions(self, site: SiteLevels) -> FloatArray:
         """Return the main directions of a site's posterior, one standard deviation long, shape (d, k + 1)."""
-        values, vectors = np.linalg.eigh(self.site_covariance(site))
-        main = np.argsort(values)[::-1][:_DIRECTIONS]
-        main = main[values[main] > 0.0]
-        directions: FloatArray = np.sqrt(values[main])[:, None] * vectors[:, main].T
-        return directions
+        key = (*(getattr(site, level)[0] for level in LEVELS), site.year[0])
+        if key not in self._directions:
+            self._directions[key] = _main_directions(self.site_covariance(site))
+        return self._directions[key]
+
+
+def _main_directions(covariance: FloatArray) -> FloatArray:
+    values, vectors = np.linalg.eigh(covariance)
+    main = np.argsort(values)[::-1][:_DIRECTIONS]
+    main = main[values[main] > 0.0]
+    directions: FloatArray = np.sqrt(values[main])[:, None] * vectors[:, main].T
+    return directions
 
 
 def _log_times(terms: StepTerms, points: FloatArray) -> FloatArray:
