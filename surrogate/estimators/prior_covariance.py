@@ -96,8 +96,8 @@ def _covariance(
     scales: EffectScales, one: LinearisedRows, other: LinearisedRows, shared: _SharedVariances
 ) -> FloatArray:
     total: FloatArray = (one.jacobian * LOG_SD**2) @ other.jacobian.T
-    total *= shared.slopes[:, shared.other_codes][shared.codes]
-    total += shared.offsets[:, shared.other_codes][shared.codes]
+    total *= np.take(shared.slopes, shared.other_codes, axis=1)[shared.codes]
+    total += np.take(shared.offsets, shared.other_codes, axis=1)[shared.codes]
     distance2 = squared_distances(one.knobs, other.knobs)
     for block in blocks_of_equal_names(one.levels.publisher_family, other.levels.publisher_family):
         total[block] += scales.site_smooth**2 * np.exp(distance2[block] * (-0.5 / scales.site_smooth_length**2))
