@@ -123,6 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         Those of the process when not given.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", WAIT_POLICY)
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # it looks for them in every package installed
     gc.set_threshold(*GARBAGE_THRESHOLDS)
     atexit.register(gc.freeze)  # at its end a process gives all its memory back: no cycle needs to be searched then
     try:
