@@ -53,7 +53,12 @@ class _Fitting(NamedTuple):
 
 
 def nearest_layouts(
-    plan: pd.DataFrame, predict: PlanPredictor, *, oom_risk: float = DEFAULT_OOM_RISK, limit: int = 5
+    plan: pd.DataFrame,
+    predict: PlanPredictor,
+    *,
+    settings: Workload | None = None,
+    oom_risk: float = DEFAULT_OOM_RISK,
+    limit: int = 5,
 ) -> list[NearbyLayout]:
     """Find the fastest layouts one or two changes away that fit.
 
@@ -63,6 +68,8 @@ def nearest_layouts(
         Canonical columns.
     predict : PlanPredictor
         Called once, with the plan and all its variants.
+    settings : Workload of one row, optional
+        The plan's complete settings, where they are known already.
     oom_risk : float
         Largest probability of running out of memory that counts as fitting.
     limit : int
@@ -79,7 +86,7 @@ def nearest_layouts(
     InputError
         If `plan` is not one row.
     """
-    changes = list(_changes(current_settings(plan)))
+    changes = list(_changes(current_settings(plan) if settings is None else settings))
     variants = build_variants(plan, changes)
     placeable = np.flatnonzero(is_placeable(variants))
     table = predict(pd.concat([plan, variants.iloc[placeable]], ignore_index=True))
