@@ -1,6 +1,6 @@
 """The prior covariance of log times: what rows share through physics, sites and similar knobs, noise apart.
 
-A pair of rows shares a level's variance where both have its name, so that all four levels together are one factor on
+A pair of rows shares a level's variance where both have its name, so that all levels together are one factor on
 the physics and one added offset per pair of *sites*, of which there are a dozen times fewer than rows.
 """
 
