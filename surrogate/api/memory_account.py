@@ -124,7 +124,9 @@ def account_for_memory(plan: pd.DataFrame, predictor: Predictor, *, with_stages:
         groups=_grouped(breakdown),
         items=items_to_attack(breakdown, limit=_ITEMS_TO_ATTACK, workload=workload),
         stages=_stages(predictor.memory.predict_stages(sited, workload), workload) if with_stages else [],
-        nearest_layouts=[] if risk <= DEFAULT_OOM_RISK else nearest_layouts(plan, predictor.predict_frame),
+        nearest_layouts=[]
+        if risk <= DEFAULT_OOM_RISK
+        else nearest_layouts(plan, predictor.predict_frame, settings=workload),
     )
 
 

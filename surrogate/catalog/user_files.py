@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import os
-import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -105,6 +104,8 @@ def read_catalog_file(path: str) -> dict[Kind, list[dict[str, object]]]:
 
 
 def _from_toml(path: str, text: str) -> dict[Kind, list[dict[str, object]]]:
+    import tomllib  # few have a file of their own
+
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

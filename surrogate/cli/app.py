@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -27,9 +28,9 @@ DOMAIN_ERROR: Final = 1
 WAIT_POLICY: Final = "PASSIVE"
 """Threads that wait sleep: spinning ones made the fit of the trees take 19 s of CPU time in place of 1.5 s."""
 
-GARBAGE_THRESHOLDS: Final = (100_000, 20, 20)
-"""New objects between two searches for unreachable cycles. With Python's 700, the million objects that importing pandas
-and XGBoost makes, none of them garbage, are searched again and again: 0.2 s of the CPU time of one prediction."""
+GARBAGE_THRESHOLDS: Final = (400_000, 20, 20)
+"""New objects between two searches for unreachable cycles. With Python's 700, the objects that importing pandas and
+XGBoost makes, none of them garbage, are searched again and again: 0.2 s of the CPU time of one prediction."""
 
 
 class Verb(NamedTuple):
@@ -122,7 +123,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         Those of the process when not given.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", WAIT_POLICY)
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # it looks for them in every package installed
     gc.set_threshold(*GARBAGE_THRESHOLDS)
+    atexit.register(gc.freeze)  # at its end a process gives all its memory back: no cycle needs to be searched then
     try:
         get_command(app)(args=arguments, prog_name="surrogate")
     except SurrogateError as error:

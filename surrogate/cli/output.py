@@ -31,7 +31,7 @@ def console(*, to_stderr: bool = False) -> Console:
     """Return a console as wide as the terminal, at most 100 columns, without guessed colours."""
     from rich.console import Console
 
-    made = Console(stderr=to_stderr, highlight=False)
+    made = Console(stderr=to_stderr, highlight=False, emoji=False)
     made.width = min(made.width, MAX_WIDTH) if made.is_terminal else MAX_WIDTH
     return made
 

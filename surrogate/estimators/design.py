@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from surrogate.analytic.step_time import log_step_time_jacobian
 from surrogate.analytic.workload import FloatArray, IntArray
 from surrogate.estimators.hybrid import HybridPredictor, PreparedTable, prepare_table
-from surrogate.estimators.site_effects import LinearisedRows, SiteEffects
+from surrogate.estimators.prior_covariance import LinearisedRows
+from surrogate.estimators.site_effects import SiteEffects
 
 MOST_ROWS: Final = 400
 """Of more candidates or targets, this many spread evenly over the table take part."""

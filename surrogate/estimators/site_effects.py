@@ -34,8 +34,9 @@ from surrogate.analytic.step_terms import StepTerms
 from surrogate.analytic.step_time import log_step_time, log_step_time_jacobian
 from surrogate.analytic.workload import FloatArray
 from surrogate.estimators.kernels import one_blas_thread, similarity_blocks, squared_distances
+from surrogate.estimators.prior_covariance import LinearisedRows, level_match, prior_covariance, symmetric_covariance
 from surrogate.estimators.site_data import EffectScales, SharedPoints, SiteData, concatenated
-from surrogate.estimators.sites import LEVELS, blocks_of_equal_names, distinct_sites, is_among, same_names
+from surrogate.estimators.sites import LEVELS, distinct_sites, is_among
 from surrogate.features.levels import UNKNOWN, SiteLevels
 
 _DAMPING = 0.6
@@ -70,16 +71,6 @@ class SmoothCorrection(NamedTuple):
     """Kernel similarity to the nearest measured row, in [0, 1]."""
     local_similarity: FloatArray
     """The same among rows of the publisher family, over a shorter length; 0 where it has none."""
-
-
-class LinearisedRows(NamedTuple):
-    """What prior covariances between rows are made of, n rows."""
-
-    jacobian: FloatArray
-    """Shape (n, k)."""
-    levels: SiteLevels
-    knobs: FloatArray
-    """Shape (n, d)."""
 
 
 class SiteEffects:
@@ -222,47 +213,26 @@ class SiteEffects:
     @one_blas_thread()
     def condition(self) -> None:
         """Solve for `alpha_` from what is known: levels, knobs, Jacobian, residual and noise."""
-        self._solve(cho_factor(self._noisy_covariance(), lower=True, check_finite=False)[0])
+        covariance = self._noisy_covariance().T  # symmetric, and transposed it is factorised in place
+        self._solve(cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)[0])
 
     def _noisy_covariance(self) -> FloatArray:
-        covariance = self.covariance(self.rows, self.rows)
+        covariance = symmetric_covariance(self.scales, self.rows)
         covariance[np.diag_indices_from(covariance)] += (self.scales.noise_factor * self.noise_sd_) ** 2
         return covariance
 
     def _solve(self, factor: FloatArray) -> None:
+        self._directions: dict[tuple[object, ...], FloatArray] = {}
         self.covariance_factor_ = (factor, True)
         self.alpha_ = cho_solve(self.covariance_factor_, self.residual_, check_finite=False)
 
     def covariance(self, one: LinearisedRows, other: LinearisedRows) -> FloatArray:
         """Return the prior covariance between n and m rows, noise apart, shape (n, m)."""
-        s = self.scales
-        shared = (one.jacobian * LOG_SD**2) @ other.jacobian.T
-        distance2 = squared_distances(one.knobs, other.knobs)
-        total = s.coefficients["global"] ** 2 * shared
-        total += s.offsets["global"] ** 2
-        total += s.smooth**2 * np.exp(distance2 * (-0.5 / s.smooth_length**2))
-        for level in LEVELS:
-            names, others = getattr(one.levels, level), getattr(other.levels, level)
-            for block in blocks_of_equal_names(names, others):
-                added = s.coefficients[level] ** 2 * shared[block]
-                added += s.offsets[level] ** 2
-                if level == "stack":
-                    added *= self._remembered(one.levels.year[block[0]], other.levels.year[block[1]])
-                if level == "publisher_family":
-                    added += s.site_smooth**2 * np.exp(distance2[block] * (-0.5 / s.site_smooth_length**2))
-                total[block] += added
-        return total
+        return prior_covariance(self.scales, one, other)
 
     def match(self, level: str, one: SiteLevels, other: SiteLevels) -> FloatArray:
         """Return the weight in [0, 1] with which rows share a level, shape (n, m)."""
-        same = same_names(getattr(one, level), getattr(other, level)).astype(np.float64)
-        if level != "stack":
-            return same
-        return same * self._remembered(one.year[:, None], other.year[None, :])
-
-    def _remembered(self, year: FloatArray, other_year: FloatArray) -> FloatArray:
-        """Return what is left of a stack's habits after the years between, broadcast."""
-        return np.asarray(np.exp(-np.abs(year - other_year) / self.scales.stack_memory_years))
+        return level_match(self.scales, level, one, other)
 
     def _shared_means(self) -> SharedPoints:
         """Return the posterior means at the levels that linearisation points follow."""
@@ -378,11 +348,18 @@ class SiteEffects:
 
     def _main_directions(self, site: SiteLevels) -> FloatArray:
         """Return the main directions of a site's posterior, one standard deviation long, shape (d, k + 1)."""
-        values, vectors = np.linalg.eigh(self.site_covariance(site))
-        main = np.argsort(values)[::-1][:_DIRECTIONS]
-        main = main[values[main] > 0.0]
-        directions: FloatArray = np.sqrt(values[main])[:, None] * vectors[:, main].T
-        return directions
+        key = (*(getattr(site, level)[0] for level in LEVELS), site.year[0])
+        if key not in self._directions:
+            self._directions[key] = _main_directions(self.site_covariance(site))
+        return self._directions[key]
+
+
+def _main_directions(covariance: FloatArray) -> FloatArray:
+    values, vectors = np.linalg.eigh(covariance)
+    main = np.argsort(values)[::-1][:_DIRECTIONS]
+    main = main[values[main] > 0.0]
+    directions: FloatArray = np.sqrt(values[main])[:, None] * vectors[:, main].T
+    return directions
 
 
 def _log_times(terms: StepTerms, points: FloatArray) -> FloatArray:

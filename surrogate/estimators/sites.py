@@ -31,8 +31,8 @@ def blocks_of_equal_names(
     """Yield for each name that both have the rows and columns of an (n, m) matrix that share it, as an index."""
     codes, distinct = pd.factorize(np.concatenate([names, others]))
     rows, columns = codes[: len(names)], codes[len(names) :]
-    for code, name in enumerate(distinct):
-        if name != UNKNOWN:
+    for code in np.intersect1d(rows, columns):
+        if distinct[code] != UNKNOWN:
             yield np.flatnonzero(rows == code)[:, None], np.flatnonzero(columns == code)[None, :]
 
 

@@ -81,7 +81,7 @@ def build_variants(plan: pd.DataFrame, changes: Sequence[Changes]) -> pd.DataFra
     layout and the schedule of another pipeline, details of another recomputation.
     """
     fields = sorted({field for change in changes for field in change})
-    rows = pd.concat([plan] * len(changes), ignore_index=True) if changes else plan.iloc[:0]
+    rows = plan.iloc[np.zeros(len(changes), dtype=np.int64)].reset_index(drop=True)
     before = {name: plan[name].iloc[0] if name in plan else None for name in fields}
     columns = {
         name: pd.Series([change.get(name, before[name]) for change in changes], dtype=object).astype(

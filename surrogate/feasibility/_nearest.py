@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations, product
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -43,8 +43,22 @@ class NearbyLayout:
     oom_probability: float
 
 
+class _Fitting(NamedTuple):
+    """A placeable variant that fits."""
+
+    row: int
+    """Among the placeable ones."""
+    changes: Changes
+    step_time_s: float
+
+
 def nearest_layouts(
-    plan: pd.DataFrame, predict: PlanPredictor, *, oom_risk: float = DEFAULT_OOM_RISK, limit: int = 5
+    plan: pd.DataFrame,
+    predict: PlanPredictor,
+    *,
+    settings: Workload | None = None,
+    oom_risk: float = DEFAULT_OOM_RISK,
+    limit: int = 5,
 ) -> list[NearbyLayout]:
     """Find the fastest layouts one or two changes away that fit.
 
@@ -54,6 +68,8 @@ def nearest_layouts(
         Canonical columns.
     predict : PlanPredictor
         Called once, with the plan and all its variants.
+    settings : Workload of one row, optional
+        The plan's complete settings, where they are known already.
     oom_risk : float
         Largest probability of running out of memory that counts as fitting.
     limit : int
@@ -70,7 +86,7 @@ def nearest_layouts(
     InputError
         If `plan` is not one row.
     """
-    changes = list(_changes(current_settings(plan)))
+    changes = list(_changes(current_settings(plan) if settings is None else settings))
     variants = build_variants(plan, changes)
     placeable = np.flatnonzero(is_placeable(variants))
     table = predict(pd.concat([plan, variants.iloc[placeable]], ignore_index=True))
@@ -78,18 +94,21 @@ def nearest_layouts(
     risk = table["oom_probability"].to_numpy(dtype=np.float64)[1:]
     order = np.argsort(step_time_s[1:], kind="stable")
     fitting = [
-        NearbyLayout(
-            changes=changes[placeable[row]],
-            consequences=consequences(plan, variants, int(placeable[row]), changes[placeable[row]]),
-            step_time_s=float(step_time_s[1 + row]),
-            step_time_ratio=float(step_time_s[1 + row] / step_time_s[0]),
-            peak_memory_bytes=float(table["peak_memory_bytes"].iloc[1 + row]),
-            oom_probability=float(risk[row]),
-        )
+        _Fitting(int(row), changes[placeable[row]], float(step_time_s[1 + row]))
         for row in order
         if risk[row] <= oom_risk
     ]
-    return _shortened(_without_needless_pairs(fitting), limit)
+    return [
+        NearbyLayout(
+            changes=found.changes,
+            consequences=consequences(plan, variants, int(placeable[found.row]), found.changes),
+            step_time_s=found.step_time_s,
+            step_time_ratio=float(found.step_time_s / step_time_s[0]),
+            peak_memory_bytes=float(table["peak_memory_bytes"].iloc[1 + found.row]),
+            oom_probability=float(risk[found.row]),
+        )
+        for found in _shortened(_without_needless_pairs(fitting), limit)
+    ]
 
 
 def _changes(w: Workload) -> Iterator[Changes]:
@@ -119,17 +138,17 @@ def _moves(w: Workload) -> dict[str, list[object]]:
     }
 
 
-def _shortened(layouts: list[NearbyLayout], limit: int) -> list[NearbyLayout]:
+def _shortened(layouts: list[_Fitting], limit: int) -> list[_Fitting]:
     """Keep the fastest, the last place being for the fastest single change where it is not among them."""
     kept = layouts[:limit]
     single = next((layout for layout in layouts if len(layout.changes) == 1), None)
     return kept if single is None or single in kept else [*kept[:-1], single]
 
 
-def _without_needless_pairs(fitting: list[NearbyLayout]) -> list[NearbyLayout]:
+def _without_needless_pairs(fitting: list[_Fitting]) -> list[_Fitting]:
     singles = [layout for layout in fitting if len(layout.changes) == 1]
 
-    def is_needless(layout: NearbyLayout) -> bool:
+    def is_needless(layout: _Fitting) -> bool:
         return len(layout.changes) > 1 and any(
             single.changes.items() <= layout.changes.items() and single.step_time_s <= layout.step_time_s
             for single in singles

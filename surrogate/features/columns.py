@@ -24,12 +24,11 @@ def texts(runs: pd.DataFrame, column: str) -> pd.Categorical:
     """Return a text column as a categorical of n codes; missing text is the empty string."""
     if column not in runs.columns:
         return pd.Categorical.from_codes(np.zeros(len(runs), dtype=np.int8), categories=pd.Index([""], dtype=object))
-    codes, distinct = pd.factorize(runs[column], sort=True)
-    names = list(distinct)
-    absent = codes < 0
-    if absent.any():
-        names = names if "" in names else [*names, ""]
-        codes = np.where(absent, names.index(""), codes)
+    codes, distinct = runs[column].array.factorize()  # pd.factorize adds the time of a dozen checks
+    given = list(distinct)
+    names = sorted({*given, ""} if (codes < 0).any() else given, key=str)
+    code_of = {name: code for code, name in enumerate(names)}
+    codes = np.array([*map(code_of.get, given), code_of.get("", 0)])[codes]  # absent is -1: the last one
     return pd.Categorical.from_codes(codes, categories=pd.Index(names, dtype=object))
 
 

@@ -116,9 +116,13 @@ def between_cluster_rate(maturity: Maturity = "tuned", exclude: Iterable[str] = 
     -----
     Maximum of sum log NB(n_i; shape k, mean k T_i / b), the marginal of Poisson counts with Gamma(k, b) rates.
     """
-    from scipy import optimize  # slow to import, and this function runs once per process
+    return _between_cluster_rate(maturity, frozenset(exclude))
 
-    left_out = frozenset(exclude)
+
+@lru_cache(maxsize=64)
+def _between_cluster_rate(maturity: Maturity, left_out: frozenset[str]) -> BetweenClusterRate:
+    from scipy import optimize  # slow to import
+
     known = {row.cluster for row in published_rates()}
     for cluster in sorted(left_out - known):
         raise UnknownNameError("exclude", cluster, sorted(known)[:3], f"one of {', '.join(sorted(known))}")

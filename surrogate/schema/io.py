@@ -9,7 +9,6 @@ from typing import Final
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from surrogate.errors import FileFormatError
 from surrogate.files import replaced_atomically
@@ -61,6 +60,8 @@ def _read_csv(file: Path) -> pd.DataFrame:
 
 
 def _read_parquet(file: Path) -> pd.DataFrame:
+    import pyarrow.parquet as pq  # not needed to predict a plan
+
     try:
         table = pq.read_table(file)
     except (pa.ArrowException, OSError) as error:
@@ -85,6 +86,8 @@ def write_parquet(table: pd.DataFrame, path: str | Path) -> None:
     surrogate.files.FileWriteError
         When the file cannot be written; an existing file is then untouched.
     """
+    import pyarrow.parquet as pq
+
     with replaced_atomically(path) as temporary:
         pq.write_table(pa.Table.from_pandas(table, preserve_index=False), temporary, compression="zstd")
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from surrogate.cli import app as application
 from surrogate.cli.app import VERBS, Verb, load_verb, main
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "llama3-70b-512-h100.yaml"
 HEAVY = ("mlflow", "numpy", "optuna", "pandas", "plotly", "pyarrow", "pydantic", "scipy", "sklearn", "xgboost", "yaml")
 HELP = f"""
 import sys
@@ -19,6 +21,30 @@ try:
 except SystemExit as stopped:
     assert not stopped.code
 print("imported:", *(name for name in {HEAVY} if name in sys.modules))
+"""
+NOT_FOR_ONE_PLAN = (
+    "matplotlib",
+    "mlflow",
+    "optuna",
+    "plotly",
+    "pyarrow.parquet",
+    "rich._emoji_codes",
+    "sqlalchemy",
+    "surrogate.derive",
+    "surrogate.evaluation",
+    "surrogate.reliability.simulation",
+    "surrogate.search",
+    "tomllib",
+)
+PREDICT = f"""
+import gc, sys
+from surrogate.cli.app import main
+try:
+    main(["predict", {str(EXAMPLE)!r}])
+except SystemExit as stopped:
+    assert not stopped.code
+print("searches of the old:", gc.get_stats()[2]["collections"])
+print("imported:", *(name for name in {NOT_FOR_ONE_PLAN} if name in sys.modules))
 """
 
 
@@ -43,6 +69,11 @@ def test_help_names_every_verb_and_imports_nothing_heavy():
     assert printed.splitlines()[-1].strip() == "imported:"
     for name in VERBS:
         assert f" {name} " in printed
+
+
+def test_predicting_one_plan_imports_and_collects_nothing_it_does_not_need():
+    printed = subprocess.run([sys.executable, "-c", PREDICT], capture_output=True, text=True, check=True).stdout
+    assert printed.splitlines()[-2:] == ["searches of the old: 0", "imported:"]
 
 
 @pytest.mark.parametrize("name", VERBS)

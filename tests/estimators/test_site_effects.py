@@ -12,6 +12,7 @@ from scipy.spatial.distance import cdist
 
 from surrogate.analytic.coefficients import INDEX, LOG_SD, LOG_TEXTBOOK
 from surrogate.analytic.step_time import log_step_time
+from surrogate.estimators import prior_covariance
 from surrogate.estimators.kernels import similarity_blocks, squared_distances
 from surrogate.estimators.site_data import SharedPoints, SiteData
 from surrogate.estimators.site_effects import SiteEffects, outlier_factor
@@ -66,6 +67,15 @@ class TestConditioning:
         long_way = full_covariance(few)
         short = few.covariance(few.rows, few.rows) + np.diag(noise_variance(few))
         np.testing.assert_allclose(short, long_way, rtol=1e-9, atol=1e-12)
+
+    def test_covariance_made_in_tiles_is_the_same(self, few, monkeypatch):
+        monkeypatch.setattr(prior_covariance, "_TILE_ROWS", 33)
+        tiled = prior_covariance.symmetric_covariance(few.scales, few.rows)
+        np.testing.assert_allclose(tiled, few.covariance(few.rows, few.rows), rtol=1e-12, atol=1e-15)
+
+    def test_covariance_with_no_rows_is_empty(self, few):
+        assert few.covariance(few.rows.take(0, 0), few.rows).shape == (0, len(few.levels_))
+        assert few.covariance(few.rows, few.rows.take(0, 0)).shape == (len(few.levels_), 0)
 
     def test_alpha_solves_the_system(self, few):
         np.testing.assert_allclose(full_covariance(few) @ few.alpha_, few.residual_, atol=1e-8)

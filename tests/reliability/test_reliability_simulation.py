@@ -10,8 +10,8 @@ import pytest
 
 from surrogate.errors import InputError
 from surrogate.reliability import FailureClass, RunSpec, SimulatedRuns, goodput, simulate_runs
-from surrogate.reliability.goodput import FaultTolerance
 from surrogate.reliability.streams import draw_failure_streams
+from surrogate.reliability.useful_time import FaultTolerance
 from surrogate.reliability.validation.agreement import GRID, closed_form, departures, standard_errors_apart
 
 DAY = 86400.0
