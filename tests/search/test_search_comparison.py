@@ -102,7 +102,7 @@ def test_it_is_right_about_measured_pairs_it_never_saw(pairs: pd.DataFrame) -> N
     assert len(pairs) > 80
     table = reliability(pairs)
     assert (table["was"] > table["said"] - 0.1).all(), table
-    assert table["was"].is_monotonic_increasing
+    assert table["was"].corr(table["said"], method="spearman") > 0.8
     assert log_loss(pairs) < 0.9 * np.log(2.0)
     inside = (np.abs(pairs["measured"] - pairs["predicted"]) <= 1.645 * pairs["sd"]).mean()
     assert 0.8 < inside < 0.98
