@@ -22,8 +22,10 @@ DeadlineOption = Annotated[float | None, typer.Option(help="Days within which th
 BudgetOption = Annotated[float | None, typer.Option(help="Money the run should not exceed; needs --price.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="Override a key of every plan, as tp=8.")]
 ModelDirOption = Annotated[Path | None, typer.Option(help="Predictor to use.")]
-IntervalOption = Annotated[float | None, typer.Option(help="Seconds of training between checkpoints [the best].")]
-SparesOption = Annotated[int | None, typer.Option(help="Warm spare nodes [enough for a risk of 1 %].")]
+IntervalOption = Annotated[
+    float | None, typer.Option(help="Seconds of training between checkpoints; the best by default.")
+]
+SparesOption = Annotated[int | None, typer.Option(help="Warm spare nodes; by default enough for a risk of 1 %.")]
 ElasticOption = Annotated[bool, typer.Option("--elastic", help="Without a spare, run on with fewer nodes.")]
 RatesOption = Annotated[Path | None, typer.Option(help="Your own failure rates, from `reliability fit -o`.")]
 OperationOption = Annotated[

@@ -50,7 +50,7 @@ SecondsOption = Annotated[float | None, typer.Option(help="Stop trying after so 
 StorageOption = Annotated[
     str | None, typer.Option(help="Keep the study: a journal file, or a URL as postgresql://user@host/database.")
 ]
-StudyOption = Annotated[str | None, typer.Option(help="Name of the study [the plan's].")]
+StudyOption = Annotated[str | None, typer.Option(help="Name of the study; the plan's by default.")]
 SeedOption = Annotated[int, typer.Option(help="Seed of the proposals.")]
 OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", help="Write the best as a table (.csv, .parquet).")
@@ -59,9 +59,9 @@ EmitOption = Annotated[str | None, typer.Option(help="Print launch arguments of 
 SiteOption = Annotated[str | None, typer.Option(help="Site whose habits apply.")]
 ModelDirOption = Annotated[Path | None, typer.Option(help="Predictor to use.")]
 TrackOption = Annotated[
-    bool | None, typer.Option("--track/--no-track", help="Log the study to MLflow [when Optuna searched].")
+    bool | None, typer.Option("--track/--no-track", help="Log the study to MLflow; by default when Optuna searched.")
 ]
-TrackingOption = Annotated[str | None, typer.Option("--tracking-uri", help="MLflow store [the local one].")]
+TrackingOption = Annotated[str | None, typer.Option("--tracking-uri", help="MLflow store; the local one by default.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, in SI units.")]
 
 DEFAULT_RISK = 0.05
@@ -100,6 +100,8 @@ def search(  # noqa: PLR0913 - one parameter per option
     """Search the layouts that a plan leaves open, under hard constraints, and say why the best is best."""
     from surrogate.search.request import search_options, space_request
 
+    if exhaustive and not enumerate_small:
+        raise typer.BadParameter("--exhaustive and --no-enumerate exclude each other")
     _check_outputs(output, emit)
     request = space_request(plan, overrides or [], vary or [], (require or [], forbid or [], waive or []))
     options = search_options(
@@ -110,7 +112,7 @@ def search(  # noqa: PLR0913 - one parameter per option
         enumeration=(exhaustive, enumerate_small),
     )
     result = _searched(request, replace(options, keeps_study=track is True), site, model_dir, quiet=as_json)
-    if output is not None:
+    if output is not None and len(result.best):
         _write_table(result, output)
     _print(result, emit, as_json=as_json)
     if track is not False and result.study is not None:

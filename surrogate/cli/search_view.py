@@ -52,7 +52,9 @@ def print_result(result: SearchResult) -> None:
 
 def _how(result: SearchResult) -> str:
     if result.exhaustive:
-        return f"all {result.evaluated:,} layouts that exist were considered: the first is the optimum"
+        proved = "the first is the optimum" if result.is_ranking else "the front is complete"
+        proof = f": {proved}" if len(result.best) else ""
+        return f"all {result.evaluated:,} layouts that exist were considered{proof}"
     stopped = "stopped: the best so far, " if result.interrupted else ""
     if result.enumerated:
         return f"{stopped}{result.evaluated:,} layouts were considered"

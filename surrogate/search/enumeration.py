@@ -80,11 +80,12 @@ def require_candidates(space: SearchSpace) -> None:
         return
     blamed = [rule for rule in space.rules if _exists(space, [other for other in space.rules if other is not rule])]
     first, *others = blamed or [_first_to_empty(space)]
+    condition = "" if first.name in first.says else f" ({first.requires})"
     also = "".join(f"; or drop: {rule.name}" for rule in others[:3])
     raise InputError(
         first.column,
         first.says,
-        f"no layout that meets it ({first.requires})",
+        f"no layout that does{condition}",
         (first.way_out or "open more columns of the plan") + also,
     )
 

@@ -99,7 +99,7 @@ class Expression:
         return value
 
 
-def parse_expression(text: str, known: frozenset[str] | None = None) -> Expression:
+def parse_expression(text: str, known: frozenset[str] | None = None, option: str = "expression") -> Expression:
     """Parse a condition.
 
     Parameters
@@ -108,6 +108,8 @@ def parse_expression(text: str, known: frozenset[str] | None = None) -> Expressi
         For example ``"tp * cp <= 8 and recompute != 'full'"``.
     known : frozenset of str, optional
         Columns that may be named; any when absent.
+    option : str
+        What errors call it.
 
     Raises
     ------
@@ -123,31 +125,31 @@ def parse_expression(text: str, known: frozenset[str] | None = None) -> Expressi
     [True, False]
     """
     if len(text) > MAX_LENGTH:
-        raise InputError("expression", f"must have at most {MAX_LENGTH} characters", text[:40] + "...")
+        raise InputError(option, f"must have at most {MAX_LENGTH} characters", text[:40] + "...")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise InputError("expression", "must be a condition on columns", text, 'e.g. "tp <= 8"') from error
+        raise InputError(option, "must be a condition on columns", text, 'e.g. "tp <= 8"') from error
     nodes = list(ast.walk(tree))
     if len(nodes) > MAX_NODES:
-        raise InputError("expression", f"must have at most {MAX_NODES} parts", text[:40] + "...")
-    _check(tree, text)
+        raise InputError(option, f"must have at most {MAX_NODES} parts", text[:40] + "...")
+    _check(tree, text, option)
     functions = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     named = (node for node in nodes if isinstance(node, ast.Name) and id(node) not in functions)
     names = frozenset(node.id for node in named if node.id not in _WORDS)
     for name in sorted(names - known) if known is not None else ():
         near = get_close_matches(name, sorted(known or ()), n=3)
-        raise UnknownNameError("expression", name, near, "name a column of the search space")
+        raise UnknownNameError(option, name, near, "name a column of the search space")
     return Expression(text, names, tree)
 
 
-def _check(node: ast.expr, text: str) -> None:
+def _check(node: ast.expr, text: str, option: str) -> None:
     """Raise unless a node and all below it belong to the language."""
-    for child in _children(node, text):
-        _check(child, text)
+    for child in _children(node, text, option):
+        _check(child, text, option)
 
 
-def _children(node: ast.expr, text: str) -> list[ast.expr]:
+def _children(node: ast.expr, text: str, option: str) -> list[ast.expr]:
     match node:
         case ast.Name():
             return []
@@ -165,7 +167,7 @@ def _children(node: ast.expr, text: str) -> list[ast.expr]:
         return []
     functions = ", ".join(f"{name}()" for name in _FUNCTIONS)
     allowed = "names, numbers, quoted text, + - * / // %, comparisons, in (...), and, or, not"
-    raise InputError("expression", f"may use {allowed}, {functions}", text)
+    raise InputError(option, f"may use {allowed}, {functions}", text)
 
 
 def _compares(node: ast.Compare) -> bool:

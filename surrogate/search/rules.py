@@ -208,13 +208,13 @@ def own_rules(require: Iterable[str], forbid: Iterable[str], known: frozenset[st
     InputError
         If one does not parse or names no column of the space.
     """
-    required = [(text, text, "must hold", "loosen --require") for text in require]
-    forbidden = [(f"not ({text})", text, "must not hold", "loosen --forbid") for text in forbid]
+    required = [(text, text, "must meet", "--require") for text in require]
+    forbidden = [(f"not ({text})", text, "must not meet", "--forbid") for text in forbid]
     rules = []
-    for condition, text, says, way_out in required + forbidden:
-        names = parse_expression(text, known).names
-        column = min(names) if names else "expression"
-        rules.append(Rule(name=text, requires=condition, column=column, says=f"{says}: {text}", way_out=way_out))
+    for condition, text, says, option in required + forbidden:
+        names = parse_expression(text, known, option).names
+        column, way_out = min(names, default=option), f"loosen {option}"
+        rules.append(Rule(name=text, requires=condition, column=column, says=f"{says} {text}", way_out=way_out))
     return tuple(rules)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sqlite3
 from pathlib import Path
 from typing import Final
 
 from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBStorage
-from optuna.storages.journal import JournalFileBackend
+from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from sqlalchemy.engine import make_url
 from sqlalchemy.engine.url import URL
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
@@ -40,9 +42,32 @@ def _journal(path: Path) -> BaseStorage:
     if not path.parent.is_dir():
         raise InputError("--storage", "must be in a folder that exists", str(path), _WAYS)
     try:
+        if path.exists():
+            _mend(path)
         return JournalStorage(JournalFileBackend(str(path)))
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError("--storage", "must be a journal that can be read and written", str(path), _WAYS) from error
+
+
+def _mend(path: Path) -> None:
+    """Drop a last line that a killed worker did not finish: Optuna would append to it, and read nothing any more.
+
+    Raises
+    ------
+    ValueError
+        If the last whole line is no entry of a journal: Optuna notices only once another one follows.
+    """
+    lock = JournalFileSymlinkLock(str(path))
+    lock.acquire()
+    try:
+        written = path.read_bytes()
+        whole = written[: written.rfind(b"\n") + 1]
+        if written:
+            json.loads(whole.splitlines()[-1] if whole else b"")
+        if len(whole) < len(written):
+            os.truncate(path, len(whole))
+    finally:
+        lock.release()
 
 
 def _database(text: str) -> BaseStorage:

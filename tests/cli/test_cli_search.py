@@ -134,20 +134,21 @@ def test_options_reach_the_search(plan: Path, stub: _Search) -> None:
     result = _run(
         plan, "--objective", "cost", "--tokens", "1e12", "--price", "2", "--robust", "--require", "pp <= 2", "--forbid",
         "dp > 32", "--waive", "tp-in-fast-domain", "--vary", "num_gpus=32,64", "--set", "tp=", "--oom-risk", "0.1",
-        "--top", "3", "--exhaustive", "--no-enumerate", "--sampler", "nsga2", "--trials", "7", "--seconds", "9",
+        "--top", "3", "--no-enumerate", "--sampler", "nsga2", "--trials", "7", "--seconds", "9",
         "--seed", "4", "--storage", "x.journal", "--study", "mine",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     options, request = stub.options, stub.request
-    assert (
-        options.is_exhaustive and not options.is_enumerated_when_small and options.top == 3 and options.oom_risk == 0.1
-    )
+    assert not options.is_enumerated_when_small and options.top == 3 and options.oom_risk == 0.1
     assert options.goal.is_robust and options.goal.tokens == 1e12 and options.goal.policy.price_per_gpu_hour == 2.0
     study = options.study
     assert study is not None
     assert (study.trials, study.seconds, study.seed, study.storage, study.name) == (7, 9.0, 4, "x.journal", "mine")
     assert request.vary == {"num_gpus": (32, 64)} and "tp" not in request.plan.values
     assert request.conditions.require == ("pp <= 2",) and request.conditions.forbid == ("dp > 32",)
+    assert not options.is_exhaustive
+    _run(plan, "--exhaustive")
+    assert stub.options.is_exhaustive and stub.options.is_enumerated_when_small
 
 
 def test_a_study_is_tracked_unless_told_not_to(plan: Path, stub: _Search, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +181,10 @@ def test_nothing_that_fits_is_exit_1_with_a_way_out(plan: Path, stub: _Search) -
     stub.answer = _result(best=pd.DataFrame(), comparisons=(), shortage=SHORTAGE)
     result = _run(plan)
     assert result.exit_code == 1
+    assert "optimum" not in result.output
     assert "nothing fits" in result.output and "num_gpus = 128" in result.output
+    assert _run(plan, "-o", plan.with_name("best.csv")).exit_code == 1
+    assert not plan.with_name("best.csv").exists()
     assert json.loads(_run(plan, "--json").output)["shortage"]["nearest_feasible_changes"][0]["changes"] == {
         "num_gpus": 128
     }
@@ -191,6 +195,17 @@ def test_an_interrupted_search_says_so(plan: Path, stub: _Search) -> None:
     assert "stopped: the best so far, 1,234 layouts were considered" in _run(plan).output
     stub.answer = _result(exhaustive=False, enumerated=False)
     assert "tried by Optuna; --exhaustive considers all" in _run(plan).output
+
+
+def test_a_front_has_no_optimum(plan: Path, stub: _Search) -> None:
+    stub.answer = _result(is_ranking=False)
+    assert "all 1,234 layouts that exist were considered: the front is complete" in _run(plan).output
+
+
+def test_options_that_exclude_each_other_are_wrong_usage(plan: Path, stub: _Search) -> None:
+    result = _run(plan, "--exhaustive", "--no-enumerate")
+    assert result.exit_code == 2
+    assert "exclude each other" in result.output
 
 
 def test_launch_arguments_are_printed(plan: Path, stub: _Search) -> None:

@@ -144,11 +144,24 @@ def test_missing_sizes_are_named_at_once(make_plan) -> None:  # type: ignore[no-
 
 def test_an_empty_space_blames_a_rule(make_plan, small_plan) -> None:  # type: ignore[no-untyped-def]
     space = build_space(make_plan(small_plan), conditions=Conditions(require=("tp > 100",)))
-    with pytest.raises(InputError, match=r"`tp` must hold: tp > 100"):
+    with pytest.raises(InputError, match=r"`tp` must meet tp > 100, got .no layout that does.: loosen --require"):
         require_candidates(space)
     odd = build_space(make_plan({**small_plan, "global_batch_size": 7, "tp": 1, "num_layers": 3}))
     with pytest.raises(InputError, match="global_batch_size"):
         require_candidates(odd)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "words"),
+    [
+        (Conditions(require=("tp <",)), "`--require` must be a condition"),
+        (Conditions(forbid=("tpp > 2",)), "`--forbid` must be a known name"),
+        (Conditions(forbid=("tp ** 2 > 4",)), "`--forbid` may use"),
+    ],
+)
+def test_a_condition_that_cannot_be_read_is_named_by_its_option(make_plan, small_plan, conditions, words) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InputError, match=words):
+        build_space(make_plan(small_plan), conditions=conditions)
 
 
 def test_own_conditions_bind(make_plan, small_plan) -> None:  # type: ignore[no-untyped-def]

@@ -139,11 +139,24 @@ def test_a_storage_that_cannot_be_used_is_named_without_its_password(where: str,
     assert "secret" not in str(caught.value)
 
 
-def test_a_file_that_is_no_journal_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["{not json\n{neither\n", "{not json\n", "no line", "3\n"])
+def test_a_file_that_is_no_journal_is_named_and_left_alone(tmp_path: Path, text: str) -> None:
     broken = tmp_path / "study.journal"
-    broken.write_text("{not json\n{neither\n")
+    broken.write_text(text)
     with pytest.raises(InputError, match="journal"):
         open_storage(str(broken))
+    assert broken.read_text() == text
+
+
+def test_an_unfinished_line_costs_no_study(make_evaluator, small_space, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    journal = tmp_path / "study.journal"
+    options = StudyOptions(trials=10, storage=str(journal), name="killed")
+    LayoutStudy(make_evaluator(small_space), options).run()
+    written = journal.read_bytes()
+    journal.write_bytes(written[:-20])
+    LayoutStudy(make_evaluator(small_space), options).run()
+    assert len(journal.read_bytes()) > len(written)
+    open_storage(str(journal))
 
 
 def test_budgets_are_positive() -> None:
