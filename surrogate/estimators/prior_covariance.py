@@ -15,7 +15,7 @@ from surrogate.analytic.coefficients import LOG_SD
 from surrogate.analytic.workload import FloatArray
 from surrogate.estimators.kernels import squared_distances
 from surrogate.estimators.site_data import EffectScales
-from surrogate.estimators.sites import LEVELS, blocks_of_equal_names, distinct_sites, same_names
+from surrogate.estimators.sites import LEVELS, PUBLISHER_LEVELS, blocks_of_equal_names, distinct_sites, same_names
 from surrogate.features.levels import SiteLevels
 
 _TILE_ROWS: Final = 256
@@ -56,10 +56,15 @@ def symmetric_covariance(scales: EffectScales, rows: LinearisedRows) -> FloatArr
 
 
 def level_match(scales: EffectScales, level: str, one: SiteLevels, other: SiteLevels) -> FloatArray:
-    """Return the weight in [0, 1] with which n and m rows share a level, shape (n, m); a stack's habits fade by age."""
+    """Return the weight with which n and m rows share a level, shape (n, m).
+
+    A stack's habits fade with age; publishers who lie far out weigh more than 1.
+    """
     same = same_names(getattr(one, level), getattr(other, level)).astype(np.float64)
     if level == "stack":
         same *= np.exp(-np.abs(one.year[:, None] - other.year[None, :]) / scales.stack_memory_years)
+    if level in PUBLISHER_LEVELS and scales.publisher_width:
+        same *= scales.widths(one.publisher_family)[:, None]
     return same
 
 

@@ -58,6 +58,7 @@ def select_scales(data: SiteData, groups: NDArray[np.int64], start: EffectScales
     if len(set(data.levels.publisher_family)) < MIN_FAMILIES:
         return best
     effects = SiteEffects(best).fit(data, groups)
+    best = effects.scales
     error = _mean_log_error(effects, groups)
     for direction in DIRECTIONS:
         for factor in (0.5, 2.0):

@@ -51,6 +51,12 @@ class EffectScales:
     site_smooth_length: float = 2.0
     stack_memory_years: float = 3.0
     noise_factor: float = 0.7
+    publisher_width: dict[str, float] = field(default_factory=dict)
+    """Factor on the variances of publisher and release of families that lie farther out than others; learnt."""
+
+    def widths(self, families: NDArray[np.object_]) -> FloatArray:
+        """Return the `publisher_width` of each family, 1 where it has none, shape (n,)."""
+        return np.array([self.publisher_width.get(name, 1.0) for name in families])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

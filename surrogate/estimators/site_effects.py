@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -34,9 +34,10 @@ from surrogate.analytic.step_terms import StepTerms
 from surrogate.analytic.step_time import log_step_time, log_step_time_jacobian
 from surrogate.analytic.workload import FloatArray
 from surrogate.estimators.kernels import one_blas_thread, similarity_blocks, squared_distances
+from surrogate.estimators.outliers import group_surprises, left_out_surprise, outlier_factor, widened
 from surrogate.estimators.prior_covariance import LinearisedRows, level_match, prior_covariance, symmetric_covariance
 from surrogate.estimators.site_data import EffectScales, SharedPoints, SiteData, concatenated
-from surrogate.estimators.sites import LEVELS, distinct_sites, is_among
+from surrogate.estimators.sites import LEVELS, PUBLISHER_LEVELS, distinct_sites, is_among
 from surrogate.features.levels import UNKNOWN, SiteLevels
 
 _DAMPING = 0.6
@@ -44,6 +45,8 @@ _DAMPING = 0.6
 SLOPE_STEP = 0.1
 """Share of the way to a site's coefficients over which the slope of log time is taken."""
 _SMALLEST_SURPRISING_SD = 0.05
+_WIDENINGS = 3
+"""Rounds of measuring how far out publishers lie: each sees what the one before has widened."""
 _BLOCK_ROWS = 4096
 """Rows whose terms stay in a core's cache while log time is evaluated a dozen times."""
 _DIRECTIONS = 10
@@ -114,12 +117,14 @@ class SiteEffects:
             With `points_`, `jacobian_`, `residual_`, `alpha_` and `covariance_factor_` of the last linearisation.
         """
         self.points_ = SharedPoints.textbook()
+        self.scales = replace(self.scales, publisher_width={})
         for step in range(self.relinearisations + 1):
             self._linearise(data)
             self.condition()
             if step < self.relinearisations:
                 self.points_ = self.points_.towards(self._shared_means(), _DAMPING)
         self._distrust_outliers(np.arange(len(data)) if groups is None else groups)
+        self._widen_outlying_publishers()
         return self
 
     def extended(self, more: SiteData) -> SiteEffects:
@@ -162,12 +167,22 @@ class SiteEffects:
                 kept._solve(cho_factor(covariance[rows][:, rows], lower=True, check_finite=False)[0])
             yield kept
 
+    def _widen_outlying_publishers(self) -> None:
+        """Let publishers who lie far out keep their habits to themselves instead of moving what others get."""
+        for _ in range(_WIDENINGS):
+            inverse = self._inverse_covariance()
+            surprises = group_surprises(inverse, self.alpha_, self.levels_.publisher_family)
+            self.scales = replace(self.scales, publisher_width=widened(self.scales.publisher_width, surprises))
+            self.condition()
+
     def _distrust_outliers(self, groups: NDArray[np.int64]) -> None:
         """Inflate the noise of rows that lie more than two standard deviations from what other groups predict."""
-        inverse = cho_solve(self.covariance_factor_, np.eye(len(groups)), check_finite=False)
-        log_sd = np.maximum(1.0 / np.sqrt(np.diag(inverse)), _SMALLEST_SURPRISING_SD)
+        log_sd = np.maximum(1.0 / np.sqrt(np.diag(self._inverse_covariance())), _SMALLEST_SURPRISING_SD)
         self.noise_sd_ = self.noise_sd_ * outlier_factor(np.abs(self.left_out(groups)) / log_sd)
         self.condition()
+
+    def _inverse_covariance(self) -> FloatArray:
+        return np.asarray(cho_solve(self.covariance_factor_, np.eye(len(self.alpha_)), check_finite=False))
 
     def left_out(self, groups: NDArray[np.int64]) -> FloatArray:
         """Return measured less predicted log time of each row without its group, in closed form, shape (n,)."""
@@ -181,7 +196,7 @@ class SiteEffects:
         -----
         ``e_g = [A^-1]_gg^-1 alpha_g`` (Rasmussen and Williams 2006, section 5.4.2, for blocks).
         """
-        inverse = cho_solve(self.covariance_factor_, np.eye(len(self.alpha_)), check_finite=False)
+        inverse = self._inverse_covariance()
         all_errors = []
         for groups in groupings:
             errors = np.empty(len(groups))
@@ -231,7 +246,7 @@ class SiteEffects:
         return prior_covariance(self.scales, one, other)
 
     def match(self, level: str, one: SiteLevels, other: SiteLevels) -> FloatArray:
-        """Return the weight in [0, 1] with which rows share a level, shape (n, m)."""
+        """Return the weight with which rows share a level, shape (n, m)."""
         return level_match(self.scales, level, one, other)
 
     def _shared_means(self) -> SharedPoints:
@@ -338,10 +353,11 @@ class SiteEffects:
         reach = s.coefficients["global"] ** 2 + sum(s.coefficients[level] ** 2 * matches[level] for level in LEVELS)
         shift = s.offsets["global"] ** 2 + sum(s.offsets[level] ** 2 * matches[level] for level in LEVELS)
         cross = np.vstack([LOG_SD[:, None] ** 2 * (self.jacobian_ * np.reshape(reach, (-1, 1))).T, shift[None, :]])
-        all_levels = ("global", *LEVELS) if known else ("global",)
+        width = s.widths(site.publisher_family)[0]
+        weights = {level: width if level in PUBLISHER_LEVELS else 1.0 for level in LEVELS if known} | {"global": 1.0}
         prior = np.append(
-            LOG_SD**2 * sum(s.coefficients[level] ** 2 for level in all_levels),
-            sum(s.offsets[level] ** 2 for level in all_levels),
+            LOG_SD**2 * sum(weight * s.coefficients[level] ** 2 for level, weight in weights.items()),
+            sum(weight * s.offsets[level] ** 2 for level, weight in weights.items()),
         )
         whitened = solve_triangular(self.covariance_factor_[0], cross.T, lower=True, check_finite=False)
         return np.asarray(np.diag(prior) - whitened.T @ whitened)
@@ -368,19 +384,3 @@ def _log_times(terms: StepTerms, points: FloatArray) -> FloatArray:
         return np.stack([log_step_time(terms, point) for point in points])
     tiled = terms.take(np.tile(np.arange(len(terms)), len(points)))
     return log_step_time(tiled, np.repeat(points, len(terms), axis=0)).reshape(len(points), len(terms))
-
-
-def outlier_factor(surprise: FloatArray) -> FloatArray:
-    """Return the factor on a row's noise by its error in standard deviations: ``max(1, z/2)^2``, shape (n,)."""
-    return np.maximum(surprise / 2.0, 1.0) ** 2
-
-
-def left_out_surprise(covariance: FloatArray, deviation: FloatArray) -> FloatArray:
-    """Return each row's error without it, in standard deviations, of rows N(0, covariance), shape (n,).
-
-    Notes
-    -----
-    ``[A^-1 d]_i / sqrt([A^-1]_ii)`` (Rasmussen and Williams 2006, section 5.4.2).
-    """
-    inverse = np.linalg.inv(covariance)
-    return np.asarray(np.abs(inverse @ deviation) / np.sqrt(np.diag(inverse)))

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from surrogate.features.levels import UNKNOWN, SiteLevels
 
 LEVELS: Final = ("stack", "accelerator_family", "publisher_kind", "publisher_family", "release")
+PUBLISHER_LEVELS: Final = ("publisher_family", "release")
+"""The levels of which `publisher_width` widens the variance."""
 
 
 def same_names(names: NDArray[np.object_], others: NDArray[np.object_]) -> NDArray[np.bool_]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import fields, replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from surrogate.analytic.step_time import log_step_time
 from surrogate.estimators import prior_covariance
 from surrogate.estimators.kernels import similarity_blocks, squared_distances
 from surrogate.estimators.site_data import SharedPoints, SiteData
-from surrogate.estimators.site_effects import SiteEffects, outlier_factor
+from surrogate.estimators.site_effects import SiteEffects
 from surrogate.estimators.sites import LEVELS, distinct_sites
 from surrogate.features.levels import UNKNOWN, SiteLevels
 
@@ -48,7 +49,8 @@ def full_covariance(effects: SiteEffects) -> NDArray[np.float64]:
         same = np.array([[float(a == b and a != UNKNOWN) for b in names] for a in names])
         if level == "stack":
             same *= np.exp(-np.abs(levels.year[:, None] - levels.year) / s.stack_memory_years)
-        total += same * (s.coefficients[level] ** 2 * shared + s.offsets[level] ** 2)
+        wide = s.widths(levels.publisher_family)[:, None] if level in ("publisher_family", "release") else 1.0
+        total += wide * same * (s.coefficients[level] ** 2 * shared + s.offsets[level] ** 2)
         if level == "publisher_family":
             near = cdist(effects.knobs_, effects.knobs_, "sqeuclidean")
             total += same * s.site_smooth**2 * np.exp(-0.5 * near / s.site_smooth_length**2)
@@ -245,6 +247,46 @@ class TestRobustness:
             assert self.error(taught, others).mean() < self.error(known, others).mean() + 0.10
 
 
+@pytest.fixture(scope="module")
+def slow_publisher(site_rows) -> tuple[SiteData, NDArray[np.bool_]]:
+    """Return all rows with one publisher's three times slower, and which are its own."""
+    names = pd.Series(site_rows.levels.publisher_family)
+    slow = (names == names.value_counts().index[1]).to_numpy()
+    return replace(site_rows, log_time=site_rows.log_time + np.where(slow, np.log(3.0), 0.0)), slow
+
+
+class TestOutlyingPublishers:
+    def test_gets_a_width_and_keeps_its_rows(self, slow_publisher):
+        rows, slow = slow_publisher
+        effects = SiteEffects().fit(rows)
+        name = rows.levels.publisher_family[slow][0]
+        assert effects.scales.publisher_width[name] > 4.0
+        own = rows.take(slow)
+        predicted = effects.predict(own.terms, own.levels, own.knobs, with_spread=False).log_time
+        assert np.abs(predicted - own.log_time).mean() < 0.25
+
+    def test_moves_strangers_less_than_without_widths(self, slow_publisher, effects):
+        rows, _ = slow_publisher
+        wide = SiteEffects().fit(rows)
+        narrow = copy(wide)
+        narrow.scales = replace(wide.scales, publisher_width={})
+        narrow.condition()
+        strangers = rows.take(np.arange(0, len(rows), 5))
+        nobody = anonymous(strangers.levels)
+
+        def times(model: SiteEffects) -> NDArray[np.float64]:
+            return model.predict(strangers.terms, nobody, strangers.knobs, with_spread=False).log_time
+
+        as_measured = times(effects)
+        assert np.abs(times(wide) - as_measured).mean() < np.abs(times(narrow) - as_measured).mean()
+
+    def test_widths_are_learnt_anew(self, site_rows):
+        some = site_rows.take(np.arange(0, len(site_rows), 4))
+        fresh = SiteEffects(relinearisations=1).fit(some)
+        again = SiteEffects(replace(fresh.scales, publisher_width={"somebody": 9.0}), relinearisations=1).fit(some)
+        assert again.scales == fresh.scales
+
+
 class TestRecovery:
     def test_a_site_with_slow_products(self, few, site_rows):
         # made-up site: products 12 % slower than what is believed of strangers, known by 12 of its rows
@@ -322,7 +364,3 @@ def test_similarity_to_itself_is_1_and_never_more():
     for rows, similarity in similarity_blocks(points, points, 2.0):
         assert similarity.max() <= 1.0
         assert np.diag(similarity[:, rows]) == pytest.approx(1.0, abs=1e-5)
-
-
-def test_rows_are_distrusted_beyond_two_deviations():
-    assert outlier_factor(np.array([0.0, 1.9, 2.0, 4.0, 6.0])) == pytest.approx([1.0, 1.0, 1.0, 4.0, 9.0])
