@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.linalg import cho_solve
 from surrogate.analytic.coefficients import LOG_SD, NAMES
 from surrogate.api.predictor import Predictor, Site
 from surrogate.api.sites import SitePack, named_runs
-from surrogate.errors import InputError
+from surrogate.errors import InputError, UnknownNameError
 from surrogate.features.levels import site_levels
 from surrogate.features.workload import prepare_runs
 
@@ -106,12 +107,16 @@ def make_site(name: str, runs: pd.DataFrame, predictor: Predictor, *, family: st
     ------
     InputError
         If no row has a step time, or the name is that of a published source.
+    UnknownNameError
+        If the predictor knows no publisher of that family.
     """
     if name in predictor.manifest.sites:
         way_out = f"predict with --site {name}, or choose a name of your own"
         raise InputError("site", "must not be a source the predictor was trained on", name, way_out)
     if not runs[_TARGET].notna().any():
         raise InputError(_TARGET, "must be measured in at least one run", "none", "add runs with a step time")
+    if family is not None:
+        _require_known(family, predictor)
     known = family if family is not None else name
     own = named_runs(runs, name, known)
     findings = assess_site(own, predictor)
@@ -123,6 +128,13 @@ def make_site(name: str, runs: pd.DataFrame, predictor: Predictor, *, family: st
         model=predictor.name,
         findings=findings.to_dict(),
     )
+
+
+def _require_known(family: str, predictor: Predictor) -> None:
+    families = sorted({known for names in predictor.manifest.sites.values() for known in names})
+    if family not in families:
+        near = get_close_matches(family, families, n=3)
+        raise UnknownNameError("--family", family, near, f"one of {', '.join(families)}")
 
 
 def assess_site(own: pd.DataFrame, predictor: Predictor) -> SiteFindings:

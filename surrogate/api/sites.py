@@ -106,6 +106,8 @@ def load_site(path: Path) -> SitePack:
             model=content["model"],
             findings=content["findings"],
         )
+    except FileNotFoundError as error:
+        raise FileFormatError(f"{path}: no such site file: make one with `surrogate site add`") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FileFormatError(f"{path}: not a site file ({error}): make one with `surrogate site add`") from error
 

@@ -42,6 +42,8 @@ CoverageOption = Annotated[float, typer.Option(help="Probability that the interv
 RecordOption = Annotated[bool, typer.Option("--record", help="Store in the ledger, to be matched with the run later.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, in SI units.")]
 
+DEFAULT_COVERAGE = 0.9
+
 
 def predict(  # noqa: PLR0913 - one parameter per option
     plans: PlansArgument = None,
@@ -53,13 +55,13 @@ def predict(  # noqa: PLR0913 - one parameter per option
     measured: MeasuredOption = None,
     model_dir: ModelDirOption = None,
     explain: ExplainOption = False,
-    coverage: CoverageOption = 0.9,
+    coverage: CoverageOption = DEFAULT_COVERAGE,
     record: RecordOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Predict step time, throughput, memory and risk of plans, with an interval and the evidence."""
     plan_options = {"--set": overrides, "--anchor": anchor, "--measured": measured, "--explain": explain}
-    _check_usage(plans or [], runs, output, {**plan_options, "--record": record})
+    _check_usage(plans or [], runs, output, {**plan_options, "--record": record}, coverage)
     from surrogate import api
 
     predictor = api.load_predictor(model_dir)
@@ -88,7 +90,11 @@ def predict(  # noqa: PLR0913 - one parameter per option
 
 
 def _check_usage(
-    plans: Sequence[Path], runs: Path | None, output: Path | None, plan_options: dict[str, object]
+    plans: Sequence[Path],
+    runs: Path | None,
+    output: Path | None,
+    plan_options: dict[str, object],
+    coverage: float,
 ) -> None:
     """Raise a usage error unless plans or a table with its output are given, and options fit."""
     described = bool(plans or plan_options["--set"])
@@ -100,6 +106,8 @@ def _check_usage(
         misplaced = [name for name, value in plan_options.items() if value]
         if misplaced:
             raise typer.BadParameter(f"{', '.join(misplaced)} is for plans, not for --runs")
+    if plan_options["--record"] and coverage != DEFAULT_COVERAGE:
+        raise typer.BadParameter("--record keeps the 90 % interval: leave --coverage out")
     if plan_options["--measured"] is not None and len(plans) > 1:
         raise typer.BadParameter("--measured judges one plan")
 

@@ -47,17 +47,13 @@ def add(  # noqa: PLR0913 - one parameter per option
     file = site_file(name)
     predictor = api.load_predictor(model_dir)
     table = api.load_run_files(runs)
-    if file.is_file():
-        table = api.joined_runs(api.load_site(file), table)
+    before = api.load_site(file) if file.is_file() else None
+    if before is not None:
+        table = api.joined_runs(before, table)
+        family = family or (before.family if before.family != before.name else None)
     pack = api.make_site(file.stem, table, predictor, family=family)
+    matched = _match(pack, before, tracking_uri, quiet=as_json) if ledger else 0
     api.save_site(pack, file)
-    matched = 0
-    if ledger:
-        from surrogate.tracking.ledger import match_runs
-
-        with progress_shown(quiet=as_json) as tell:
-            tell("matching recorded predictions")
-            matched = match_runs(pack.runs, tracking_uri)
     if as_json:
         print_json({**_facts(file, pack), "matched_predictions": matched})
         return
@@ -110,8 +106,20 @@ def next_runs(  # noqa: PLR0913 - one parameter per option
     proposed = api.propose_runs(plans_to_frame([plan]), budget_gpus, predictor)
     if as_json:
         print_json(proposed.to_dict())
-    else:
-        _print_proposals(proposed)
+        return
+    _print_proposals(proposed)
+    if predictor.site is not None and not predictor.site.is_known:
+        typer.echo(f"site {name} is not known: the habits of the whole population apply")
+
+
+def _match(pack: SitePack, before: SitePack | None, tracking_uri: str | None, *, quiet: bool) -> int:
+    """Match recorded predictions with the runs that are new: what was known when predicting proves nothing."""
+    from surrogate.tracking.ledger import match_runs
+
+    new = pack.runs if before is None else pack.runs[~pack.runs["run_id"].isin(before.runs["run_id"])]
+    with progress_shown(quiet=quiet) as tell:
+        tell("matching recorded predictions")
+        return match_runs(new, tracking_uri)
 
 
 def _facts(file: Path, pack: SitePack) -> dict[str, object]:

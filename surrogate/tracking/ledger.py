@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -90,7 +91,8 @@ def match_runs(runs: pd.DataFrame, tracking_uri: str | None = None) -> int:
     """Match measured runs of one site with open predictions; return how many were matched.
 
     A run is what was predicted when its `run_id` is the prediction's id, or when all required columns agree and no
-    other key differs. Without a local store there is nothing to match.
+    other key differs, unless the prediction was made from another site's own runs. Runs of one configuration are
+    shared out among its predictions. Without a local store there is nothing to match.
     """
     timed = runs[runs[_TARGET].notna()]
     if timed.empty or not _exists(tracking_uri):
@@ -98,11 +100,15 @@ def match_runs(runs: pd.DataFrame, tracking_uri: str | None = None) -> int:
     with opened(tracking_uri) as store:
         entries = _entries(store, "tags.state = 'open'")
         known = [(row, _key(row)) for row in timed.to_dict(orient="records")]
-        pairs = [(entry, _find(entry, known)) for entry in entries]
-        found = [(entry, row) for entry, row in pairs if row is not None]
-        for entry, row in found:
-            _settle(store, entry, row)
-        return len(found)
+        matches, taken = 0, Counter[str]()
+        for entry in sorted(entries, key=lambda run: run.info.start_time):
+            candidates = _candidates(entry, known)
+            if candidates:
+                row = min(candidates, key=lambda row: taken[str(row["run_id"])])
+                taken[str(row["run_id"])] += 1
+                matches += 1
+                _settle(store, entry, row)
+        return matches
 
 
 def track_record(site: str, tracking_uri: str | None = None) -> TrackRecord:
@@ -111,8 +117,10 @@ def track_record(site: str, tracking_uri: str | None = None) -> TrackRecord:
     recorded = 0
     if _exists(tracking_uri):
         with opened(tracking_uri) as store:
-            entries = sorted(_entries(store, f"tags.measured_at = '{site}'"), key=lambda run: run.info.start_time)
-            recorded = len(entries) + len(_entries(store, f"tags.state = 'open' and tags.site = '{site}'"))
+            matched, waiting = (_entries(store, f"tags.state = '{state}'") for state in ("matched", "open"))
+            entries = [entry for entry in matched if entry.data.tags["measured_at"] == site]
+            entries.sort(key=lambda run: run.info.start_time)
+            recorded = len(entries) + sum(entry.data.tags["site"] == site for entry in waiting)
     items = [_matched(entry) for entry in entries]
     errors = [math.log(item.predicted_step_time_s / item.measured_step_time_s) for item in items]
     count = len(items) or math.nan
@@ -144,6 +152,7 @@ def _record(store: OpenStore, place: str, plan: Plan, prediction: Prediction, pr
         "model": prediction.model,
         "model_digest": predictor.manifest.digest,
         "site": predictor.site.name if predictor.site is not None else plan.source or "",
+        "own_runs": str(predictor.site.own_runs if predictor.site is not None else 0),
     }
     run = store.client.create_run(place, run_name=prediction.run_id)
     values = {name: value for name, value in plan_to_row(plan).items() if value is not None}
@@ -192,15 +201,21 @@ def _entries(store: OpenStore, condition: str) -> list[Any]:
     return list(store.client.search_runs([found.experiment_id], condition, max_results=_MAX_RUNS))
 
 
-def _find(entry: Any, known: Sequence[tuple[Mapping[Any, Any], Mapping[str, str]]]) -> Mapping[Any, Any] | None:
-    said = _key(entry.data.params)
-    for row, key in known:
-        named = str(row["run_id"]) == entry.info.run_id
-        agrees = all(said.get(name) == key.get(name) for name in REQUIRED_COLUMNS)
-        agrees = agrees and all(said[name] == key[name] for name in _OPTIONAL_KEYS if name in said and name in key)
-        if named or agrees:
-            return row
-    return None
+def _candidates(entry: Any, known: Sequence[tuple[Mapping[Any, Any], Mapping[str, str]]]) -> list[Mapping[Any, Any]]:
+    """Return the runs that may be what was predicted: the one named after the prediction, else all that agree."""
+    named = [row for row, _ in known if str(row["run_id"]) == entry.info.run_id]
+    return named or [row for row, key in known if _may_be_of(entry, row) and _agrees(_key(entry.data.params), key)]
+
+
+def _may_be_of(entry: Any, row: Mapping[Any, Any]) -> bool:
+    """Tell whether a prediction may be of a run's site: not when another site's own runs made it."""
+    tags = entry.data.tags
+    return tags.get("own_runs", "0") == "0" or tags["site"] == str(row["source"])
+
+
+def _agrees(said: Mapping[str, str], key: Mapping[str, str]) -> bool:
+    required = all(said.get(name) == key.get(name) for name in REQUIRED_COLUMNS)
+    return required and all(said[name] == key[name] for name in _OPTIONAL_KEYS if name in said and name in key)
 
 
 def _key(values: Mapping[Any, Any]) -> dict[str, str]:

@@ -23,6 +23,8 @@ _ARTIFACTS: Final = "artifacts"
 _EXPERIMENT_TAGS: Final = {"mlflow.experimentKind": "custom_model_development"}
 """Opens the interface on trainings and metrics, not on traces of chats."""
 _SQLITE: Final = "sqlite:///"
+_MOST_RETRIES: Final = "3"
+"""Of a request: 14 seconds. MLflow's seven leave somebody with a wrong address waiting for more than four minutes."""
 _QUIET_LOGGERS: Final = ("mlflow", "mlflow.store.db.utils", "mlflow.pyfunc", "alembic")
 
 
@@ -128,6 +130,7 @@ def _quiet() -> Iterator[None]:
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", _MOST_RETRIES)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import mlflow  # noqa: F401 - it sets its loggers' levels when imported

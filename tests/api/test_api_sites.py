@@ -13,7 +13,7 @@ from surrogate.api.predictor import Site
 from surrogate.api.site_assessment import assess_site, left_out_errors, make_site
 from surrogate.api.sites import named_runs, site_file
 from surrogate.derive import derive_columns, load_runs
-from surrogate.errors import FileFormatError, InputError
+from surrogate.errors import FileFormatError, InputError, UnknownNameError
 from surrogate.plan import load_plan, plans_to_frame
 
 TARGET = "measured_step_time_s"
@@ -111,6 +111,13 @@ def test_a_published_source_is_no_name_for_a_site(predictor: api.Predictor, own:
         make_site("mine", own.assign(measured_step_time_s=np.nan), predictor)
 
 
+def test_only_a_known_family_has_habits_to_start_from(predictor: api.Predictor, own: pd.DataFrame):
+    known = next(family for families in predictor.manifest.sites.values() for family in families)
+    assert make_site("mine", own, predictor, family=known).family == known
+    with pytest.raises(UnknownNameError, match=rf"`--family` must be a known name.*did you mean.*{known}"):
+        make_site("mine", own, predictor, family=known + "s")
+
+
 @pytest.mark.parametrize("name", ["../mine", "a/b", "", ".hidden"])
 def test_a_site_s_name_stays_in_its_folder(name: str):
     with pytest.raises(InputError):
@@ -123,6 +130,11 @@ def test_a_file_that_is_no_site(tmp_path: Path, content: str):
     path.write_text(content)
     with pytest.raises(FileFormatError):
         api.load_site(path)
+
+
+def test_a_file_that_is_missing(tmp_path: Path):
+    with pytest.raises(FileFormatError, match="no such site file: make one"):
+        api.load_site(tmp_path / "site.json")
 
 
 def test_proposed_runs_are_cheap_and_narrow_the_interval(predictor: api.Predictor, plan_file: Path):

@@ -187,6 +187,7 @@ def test_a_plan_with_a_bad_value_is_one_line(run_cli, plan_file: Path):
         ("plan.yaml", "-o", "o.csv"),
         ("--runs", "t.csv", "-o", "o.csv", "--set", "tp=2"),
         ("a.yaml", "b.yaml", "--measured", "3"),
+        ("plan.yaml", "--record", "--coverage", "0.5"),
     ],
 )
 def test_contradicting_options_are_wrong_usage(run_cli, arguments: tuple[str, ...]):

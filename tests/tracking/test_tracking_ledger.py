@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -60,6 +61,28 @@ def test_a_run_named_after_its_prediction_is_matched_whatever_it_says(
 ):
     (name,) = record_predictions([plan], api.predict([plan], predictor), predictor)
     assert match_runs(measured(plan, 3.0, global_batch_size=256).assign(run_id=name)) == 1
+
+
+def test_runs_of_one_configuration_are_shared_out(plan: Plan, predictor: api.Predictor, local_store: Path):
+    for _ in range(3):
+        record_predictions([plan], api.predict([plan], predictor), predictor)
+    nights = [measured(plan, seconds).assign(run_id=f"night-{seconds}") for seconds in (3.0, 4.0)]
+    assert match_runs(pd.concat(nights)) == 3
+    assert [item.run_id for item in track_record("mine").items] == ["night-3.0", "night-4.0", "night-3.0"]
+
+
+def test_what_a_site_s_runs_predicted_is_not_matched_elsewhere(plan: Plan, predictor: api.Predictor, local_store: Path):
+    informed = predictor.at_site(replace(MINE, name="theirs", source="theirs", own_runs=3))
+    record_predictions([plan], api.predict([plan], informed), informed)
+    assert match_runs(measured(plan, 3.0)) == 0
+    assert track_record("theirs").recorded == 1
+    assert match_runs(measured(plan, 3.0).assign(source="theirs")) == 1
+
+
+def test_a_site_may_have_a_quote_in_its_name(plan: Plan, predictor: api.Predictor, local_store: Path):
+    record_predictions([plan], api.predict([plan], predictor), predictor)
+    assert match_runs(measured(plan, 3.0).assign(source="o'brien")) == 1
+    assert track_record("o'brien").matched == 1
 
 
 def test_a_plan_s_digest_is_of_its_values(plan: Plan, plan_file: Path):

@@ -28,6 +28,15 @@ def test_the_environment_is_as_before(local_store: Path):
     assert {name: value for name, value in os.environ.items() if name.endswith("_URI")} == before
 
 
+def test_an_address_without_a_server_is_given_up_soon(local_store: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    with opened():
+        assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "1"
+    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES")
+    with opened():
+        assert int(os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"]) <= 3
+
+
 def test_a_store_that_cannot_be_opened_is_one_line(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(TrackingError) as caught, opened(f"sqlite:///{tmp_path}/file/mlflow.db") as store:
