@@ -210,7 +210,7 @@ def _candidates(entry: Any, known: Sequence[tuple[Mapping[Any, Any], Mapping[str
 def _may_be_of(entry: Any, row: Mapping[Any, Any]) -> bool:
     """Tell whether a prediction may be of a run's site: not when another site's own runs made it."""
     tags = entry.data.tags
-    return tags.get("own_runs", "0") == "0" or tags["site"] == str(row["source"])
+    return bool(tags.get("own_runs", "0") == "0" or tags["site"] == str(row["source"]))
 
 
 def _agrees(said: Mapping[str, str], key: Mapping[str, str]) -> bool:
