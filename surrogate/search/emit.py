@@ -67,7 +67,7 @@ def megatron_arguments(row: Row) -> list[str]:
 
     Notes
     -----
-    Names as in Megatron-Core 0.14 (`megatron/training/arguments.py`). Data, learning rate and tokenizer are not part
+    Names as in Megatron-Core 0.15 (`megatron/training/arguments.py`). Data, learning rate and tokenizer are not part
     of a plan and are left to the user.
     """
     return [
@@ -96,10 +96,13 @@ def _attention(row: Row) -> list[str]:
             ("v_head_dim", "--v-head-dim"),
         )
         return ["--multi-latent-attention", *(f"{option} {row[name]}" for name, option in widths if row.get(name))]
-    groups = row.get("num_kv_heads")
-    if groups is not None and groups != row["num_heads"]:
-        return ["--group-query-attention", f"--num-query-groups {groups}"]
-    return []
+    groups, width = row.get("num_kv_heads"), row.get("head_dim")
+    arguments = (
+        [] if groups in (None, row["num_heads"]) else ["--group-query-attention", f"--num-query-groups {groups}"]
+    )
+    if width is not None and width * row["num_heads"] != row["hidden_size"]:
+        arguments.append(f"--kv-channels {width}")
+    return arguments
 
 
 def _stages(row: Row) -> list[str]:
@@ -131,10 +134,26 @@ def _experts(row: Row) -> list[str]:
         f"--expert-model-parallel-size {ep}",
         f"--expert-tensor-parallel-size {expert_tp}",
         "--moe-grouped-gemm",
-        f"--moe-token-dispatcher-type {row.get('moe_dispatcher') or 'alltoall'}",
+        *_dispatcher(row),
     ]
-    width = row.get("moe_ffn_hidden_size")
-    return arguments + ([f"--moe-ffn-hidden-size {width}"] if width else [])
+    width, shared = row.get("moe_ffn_hidden_size"), row.get("num_shared_experts")
+    if width:
+        arguments.append(f"--moe-ffn-hidden-size {width}")
+    if shared:
+        arguments.append(f"--moe-shared-expert-intermediate-size {shared * (width or row['ffn_hidden_size'])}")
+    if dense := row.get("num_dense_layers"):
+        arguments.append(f"--moe-layer-freq '([0]*{dense}+[1]*{row['num_layers'] - dense})'")
+    if capacity := row.get("moe_capacity_factor"):
+        arguments.append(f"--moe-expert-capacity-factor {capacity:g}")
+    return arguments
+
+
+def _dispatcher(row: Row) -> list[str]:
+    """Return how tokens reach their experts; Megatron has DeepEP and HybridEP behind one flexible dispatcher."""
+    named = row.get("moe_dispatcher")
+    if named in ("deepep", "hybridep"):
+        return ["--moe-token-dispatcher-type flex", f"--moe-flex-dispatcher-backend {named}"]
+    return [f"--moe-token-dispatcher-type {'allgather' if named == 'allgather' else 'alltoall'}"]
 
 
 def _sharding(row: Row) -> list[str]:
@@ -174,6 +193,10 @@ def _switches(row: Row) -> list[str]:
         ("gated_mlp", "--swiglu"),
     )
     switched = [option for name, option in flags if row.get(name)]
+    if row.get("grad_reduce_dtype") == "bf16":
+        switched.append("--grad-reduce-in-bf16")
+    if extra := row.get("num_mtp_layers"):
+        switched.append(f"--mtp-num-layers {extra}")
     if row.get("tied_embeddings") is False:
         switched.append("--untie-embeddings-and-output-weights")
     return switched + offload.get(str(row.get("cpu_offload")), [])

@@ -220,6 +220,7 @@ def test_megatrons_arguments_of_llama_3() -> None:
     ):
         assert part in arguments
     assert "recompute" not in arguments and "--num-experts" not in arguments
+    assert "--kv-channels" not in " ".join(megatron_arguments({**LLAMA_3_405B, "head_dim": 128}))
 
 
 @pytest.mark.parametrize(
@@ -234,6 +235,19 @@ def test_megatrons_arguments_of_llama_3() -> None:
         ({"num_layers": 61, "vp": 1}, "--decoder-first-pipeline-num-layers 3 --decoder-last-pipeline-num-layers 2"),
         ({"zero_stage": 3, "pp": 1, "vp": 1}, "--data-parallel-sharding-strategy optim_grads_params"),
         ({"num_experts": 8, "moe_top_k": 2, "ep": 8}, "--expert-model-parallel-size 8 --expert-tensor-parallel-size 1"),
+        ({"num_experts": 8, "moe_dispatcher": "megablox"}, "--moe-token-dispatcher-type alltoall"),
+        (
+            {"num_experts": 8, "moe_dispatcher": "hybridep"},
+            "--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend hybridep",
+        ),
+        (
+            {"num_experts": 8, "moe_ffn_hidden_size": 2048, "num_shared_experts": 2, "num_dense_layers": 3},
+            "--moe-shared-expert-intermediate-size 4096 --moe-layer-freq '([0]*3+[1]*123)'",
+        ),
+        ({"num_experts": 8, "moe_capacity_factor": 1.25}, "--moe-expert-capacity-factor 1.25"),
+        ({"num_mtp_layers": 1}, "--mtp-num-layers 1"),
+        ({"grad_reduce_dtype": "bf16"}, "--grad-reduce-in-bf16"),
+        ({"head_dim": 192}, "--num-query-groups 8 --kv-channels 192"),
         ({"precision": "fp8"}, "--fp8-format hybrid"),
         ({"cpu_offload": "optimizer"}, "--optimizer-cpu-offload"),
         ({"attention": "mla", "kv_lora_rank": 512}, "--multi-latent-attention --kv-lora-rank 512"),
