@@ -18,8 +18,8 @@ from surrogate.analytic.workload import FloatArray
 from surrogate.features.levels import UNKNOWN
 
 _DOUBTED_BEYOND_SDS: Final = 2.0
-_LARGEST_WIDTH: Final = 25.0
-"""Of a publisher's variances: five times their standard deviation."""
+_LARGEST_WIDTH: Final = 9.0
+"""Of a publisher's variances: three times their standard deviation."""
 
 
 def outlier_factor(surprise: FloatArray) -> FloatArray:
