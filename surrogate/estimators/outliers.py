@@ -18,8 +18,6 @@ from surrogate.analytic.workload import FloatArray
 from surrogate.features.levels import UNKNOWN
 
 _DOUBTED_BEYOND_SDS: Final = 2.0
-_LARGEST_WIDTH: Final = 9.0
-"""Of a publisher's variances: three times their standard deviation."""
 
 
 def outlier_factor(surprise: FloatArray) -> FloatArray:
@@ -53,7 +51,7 @@ def group_surprises(inverse: FloatArray, alpha: FloatArray, names: NDArray[np.ob
     return surprises
 
 
-def widened(widths: Mapping[str, float], surprises: Mapping[str, float]) -> dict[str, float]:
+def widened(widths: Mapping[str, float], surprises: Mapping[str, float], *, largest: float) -> dict[str, float]:
     """Return the factors on publishers' variances after those beyond one standard deviation got theirs times z^2."""
-    factors = {name: min(widths.get(name, 1.0) * max(z, 1.0) ** 2, _LARGEST_WIDTH) for name, z in surprises.items()}
+    factors = {name: min(widths.get(name, 1.0) * max(z, 1.0) ** 2, largest) for name, z in surprises.items()}
     return {name: factor for name, factor in sorted(factors.items()) if factor > 1.0}

@@ -51,6 +51,8 @@ class EffectScales:
     site_smooth_length: float = 2.0
     stack_memory_years: float = 3.0
     noise_factor: float = 0.7
+    largest_width: float = 9.0
+    """Of a publisher's variances: three times their standard deviation."""
     publisher_width: dict[str, float] = field(default_factory=dict)
     """Factor on the variances of publisher and release of families that lie farther out than others; learnt."""
 

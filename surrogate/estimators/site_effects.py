@@ -170,9 +170,9 @@ class SiteEffects:
     def _widen_outlying_publishers(self) -> None:
         """Let publishers who lie far out keep their habits to themselves instead of moving what others get."""
         for _ in range(_WIDENINGS):
-            inverse = self._inverse_covariance()
-            surprises = group_surprises(inverse, self.alpha_, self.levels_.publisher_family)
-            self.scales = replace(self.scales, publisher_width=widened(self.scales.publisher_width, surprises))
+            surprises = group_surprises(self._inverse_covariance(), self.alpha_, self.levels_.publisher_family)
+            width = widened(self.scales.publisher_width, surprises, largest=self.scales.largest_width)
+            self.scales = replace(self.scales, publisher_width=width)
             self.condition()
 
     def _distrust_outliers(self, groups: NDArray[np.int64]) -> None:

@@ -91,6 +91,7 @@ VARIANTS: Final[Mapping[str, MethodFactory]] = {
     "... and scales not chosen but round": _effects(lambda _: EffectScales()),
     "... and without stacks": _effects(without_levels("stack")),
     "... and without accelerator families": _effects(without_levels("accelerator_family")),
+    "... and without wider publishers": _effects(lambda scales: replace(scales, largest_width=1.0)),
     "... and without kinds of publisher": _effects(without_levels("publisher_kind")),
     "... and without publishers and releases": _effects(without_levels(*_SITES)),
     "... and without any site effect": _effects(without_levels("stack", "accelerator_family", *_PUBLISHERS)),

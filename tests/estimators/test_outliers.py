@@ -46,5 +46,5 @@ def test_of_a_group_is_that_of_its_mean(gaussian):
     assert surprises["a"] == pytest.approx(expected)
 
 
-def test_widths_grow_by_the_square_beyond_one_deviation_up_to_9():
-    assert widened({"a": 2.0, "b": 4.0}, {"a": 1.5, "b": 3.0, "c": 0.9}) == {"a": 4.5, "b": 9.0}
+def test_widths_grow_by_the_square_beyond_one_deviation_up_to_the_largest():
+    assert widened({"a": 2.0, "b": 4.0}, {"a": 1.5, "b": 3.0, "c": 0.9}, largest=9.0) == {"a": 4.5, "b": 9.0}
