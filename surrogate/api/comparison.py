@@ -9,8 +9,8 @@ from typing import Final
 
 import pandas as pd
 
-from surrogate.api.own_runs import as_measured, shared_site
 from surrogate.api.predictor import PARTS, Predictor, Site
+from surrogate.api.ratio_spread import log_difference_sds
 from surrogate.plan import Plan, plans_to_frame
 
 COVERAGE: Final = 0.9
@@ -73,8 +73,8 @@ def compare(plan_a: Plan, plan_b: Plan, predictor: Predictor) -> Comparison:
 
     Notes
     -----
-    The ratio's spread is that of B once A is known: both are taken to run at one site (unless each names another), so
-    that shared habits cancel. ``P(A beats B) = Phi(log speed-up / sd)``.
+    The ratio's spread is that of the joint posterior of both log times, as in a search: both are taken to run at one
+    site (unless each names another), so that shared habits cancel. ``P(A beats B) = Phi(log speed-up / sd)``.
     """
     frames = [plans_to_frame([plan]) for plan in (plan_a, plan_b)]
     both = predictor.predict_frame(pd.concat(frames, ignore_index=True))
@@ -104,13 +104,11 @@ def compare(plan_a: Plan, plan_b: Plan, predictor: Predictor) -> Comparison:
 
 def ratio_log_sd(a: pd.DataFrame, b: pd.DataFrame, predictor: Predictor) -> float:
     """Return the standard deviation of the log ratio of two plans' step times (one row each)."""
-    predicted = [predictor.predict_frame(plan, coverage=COVERAGE).iloc[0] for plan in (a, b)]
-    sites = [_own_site(plan, predictor) for plan in (a, b)]
-    if sites[0] != sites[1]:
+    if _own_site(a, predictor) != _own_site(b, predictor):
+        predicted = (predictor.predict_frame(plan, coverage=COVERAGE).iloc[0] for plan in (a, b))
         return math.hypot(*(_log_sd(row) for row in predicted))
-    site = shared_site(sites[0])
-    anchored = predictor.with_runs(as_measured(a, float(predicted[0]["step_time_s"]), site)).at_site(site)
-    return _log_sd(anchored.predict_frame(b, coverage=COVERAGE).iloc[0])
+    both = predictor.sited(pd.concat([a, b], ignore_index=True))
+    return float(log_difference_sds(both, predictor.step_time)[0])
 
 
 def _own_site(plan: pd.DataFrame, predictor: Predictor) -> Site | None:

@@ -20,6 +20,7 @@ from surrogate.errors import InputError, UnknownNameError
 from surrogate.estimators.intervals import ConformalScores
 from surrogate.features.workload import prepare_runs
 from surrogate.plan import load_plan, plans_to_frame
+from surrogate.search.comparison import compare_neighbours
 
 
 @pytest.fixture
@@ -130,6 +131,14 @@ def test_the_nearer_two_plans_are_the_surer_is_their_ratio(plan_file: Path, pred
     near_sd, far_sd = (ratio_log_sd(base, other, predictor) for other in (near, far))
     assert near_sd < far_sd
     assert near_sd < math.sqrt(2.0) * spread
+
+
+def test_a_comparison_is_as_sure_as_a_search(plan_file: Path, predictor: api.Predictor):
+    """Both print a probability for the same pair: it is one number."""
+    plans = [load_plan(plan_file, {"micro_batch_size": size}) for size in (1, 2)]
+    table = plans_to_frame(plans)
+    (pair,) = compare_neighbours(table, predictor.predict_frame(table), predictor.step_time)
+    assert api.compare(*plans, predictor).probability_a_beats_b == pytest.approx(pair.probability_faster, abs=1e-9)
 
 
 def test_work_is_scaled_to_equal_tokens_per_gpu(plan_file: Path, predictor: api.Predictor):

@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 
 from surrogate import api
-from surrogate.api.own_runs import as_measured
 from surrogate.api.predictor import Site
+from surrogate.derive import derive_columns
 from surrogate.plan import Plan, load_plan, plans_to_frame
+from surrogate.schema import validate_runs
 from surrogate.tracking import match_runs, record_predictions, track_record
 from surrogate.tracking.ledger import plan_digest
 
@@ -25,7 +26,8 @@ def plan(plan_file: Path) -> Plan:
 
 
 def measured(plan: Plan, seconds: float, **changes: object) -> pd.DataFrame:
-    return as_measured(plans_to_frame([plan]).assign(run_id="night-run", **changes), seconds, MINE)
+    given = {"run_id": "night-run", "step_time_s": seconds, "source": MINE.source, "publisher_family": MINE.family}
+    return derive_columns(validate_runs(plans_to_frame([plan]).assign(**given, **changes), "runs"))
 
 
 def test_without_a_ledger_there_is_nothing_to_match(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
