@@ -52,6 +52,9 @@ def test_a_slow_run_may_be_a_slow_part():
 
 def test_nothing_needs_an_explanation_when_nothing_is_off():
     assert explaining_causes(0.0, [effect("all", 1.5)], row(compute_s=1.0)) == []
+    for gap in (0.04, -0.04):
+        assert explaining_causes(gap, [effect("all", math.exp(gap))], row(compute_s=1.0)) == []
+    assert explaining_causes(0.06, [], row(compute_s=1.0))
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(1.0, Verdict.NORMAL), (50.0, Verdict.SLOW), (0.02, Verdict.FAST)])
