@@ -143,8 +143,10 @@ def _print_misses(out: Console, result: SearchResult) -> None:
 def _print_shortage(out: Console, result: SearchResult) -> None:
     shortage = result.shortage
     if shortage is None:
+        if not len(result.best):
+            out.print("nothing was found: give more --trials or --seconds, or --exhaustive")
         return
-    out.print("nothing fits. The least risky layout:")
+    out.print(f"{'nothing' if result.enumerated else 'nothing that was tried'} fits. The least risky layout:")
     out.print("  " + " ".join(f"{name}={_cell(value)}" for name, value in shortage.layout.items()))
     out.print(f"  {shortage.constraint}")
     if not shortage.changes:

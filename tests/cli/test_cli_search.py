@@ -185,6 +185,8 @@ def test_nothing_that_fits_is_exit_1_with_a_way_out(plan: Path, stub: _Search) -
     assert "nothing fits" in result.output and "num_gpus = 128" in result.output
     assert _run(plan, "-o", plan.with_name("best.csv")).exit_code == 1
     assert not plan.with_name("best.csv").exists()
+    stub.answer = _result(best=pd.DataFrame(), comparisons=(), shortage=SHORTAGE, exhaustive=False, enumerated=False)
+    assert "nothing that was tried fits" in _run(plan).output
     assert json.loads(_run(plan, "--json").output)["shortage"]["nearest_feasible_changes"][0]["changes"] == {
         "num_gpus": 128
     }
@@ -195,6 +197,13 @@ def test_an_interrupted_search_says_so(plan: Path, stub: _Search) -> None:
     assert "stopped: the best so far, 1,234 layouts were considered" in _run(plan).output
     stub.answer = _result(exhaustive=False, enumerated=False)
     assert "tried by Optuna; --exhaustive considers all" in _run(plan).output
+
+
+def test_a_search_that_tried_nothing_says_so(plan: Path, stub: _Search) -> None:
+    stub.answer = _result(best=pd.DataFrame(), comparisons=(), exhaustive=False, enumerated=False, evaluated=0)
+    result = _run(plan, "--seconds", "0")
+    assert result.exit_code == 1
+    assert "nothing was found: give more --trials" in result.output
 
 
 def test_a_front_has_no_optimum(plan: Path, stub: _Search) -> None:
