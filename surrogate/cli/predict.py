@@ -40,6 +40,9 @@ ModelDirOption = Annotated[Path | None, typer.Option(help="Predictor to use.")]
 ExplainOption = Annotated[bool, typer.Option("--explain", help="Say term by term why, and what changes would do.")]
 CoverageOption = Annotated[float, typer.Option(help="Probability that the interval holds the measured time.")]
 RecordOption = Annotated[bool, typer.Option("--record", help="Store in the ledger, to be matched with the run later.")]
+TrackingOption = Annotated[
+    str | None, typer.Option("--tracking-uri", help="MLflow store of the ledger [MLFLOW_TRACKING_URI, else mlruns/].")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, in SI units.")]
 
 DEFAULT_COVERAGE = 0.9
@@ -57,6 +60,7 @@ def predict(  # noqa: PLR0913 - one parameter per option
     explain: ExplainOption = False,
     coverage: CoverageOption = DEFAULT_COVERAGE,
     record: RecordOption = False,
+    tracking_uri: TrackingOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Predict step time, throughput, memory and risk of plans, with an interval and the evidence."""
@@ -77,7 +81,7 @@ def predict(  # noqa: PLR0913 - one parameter per option
     predictions, extras = _predict_plans(
         read, predictor, anchor, measured, explain=explain, itemize=not as_json, coverage=coverage
     )
-    identifiers = _record(read, predictions, predictor) if record else []
+    identifiers = _record(read, predictions, predictor, tracking_uri) if record else []
     if as_json:
         items = [item.to_dict() | extra.to_dict() for item, extra in zip(predictions, extras, strict=True)]
         print_json([item | ids for item, ids in zip(items, identifiers or [{}] * len(items), strict=True)])
@@ -165,7 +169,9 @@ def _predict_table(runs: Path, output: Path, predictor: Predictor, coverage: flo
         raise typer.Exit(1)
 
 
-def _record(plans: Sequence[Plan], predictions: Sequence[Prediction], predictor: Predictor) -> list[dict[str, str]]:
+def _record(
+    plans: Sequence[Plan], predictions: Sequence[Prediction], predictor: Predictor, tracking_uri: str | None
+) -> list[dict[str, str]]:
     from surrogate.tracking import record_predictions
 
-    return [{"prediction_id": name} for name in record_predictions(plans, predictions, predictor)]
+    return [{"prediction_id": name} for name in record_predictions(plans, predictions, predictor, tracking_uri)]

@@ -51,6 +51,8 @@ def test_a_site_keeps_its_family(run_cli, own_runs, model_dir: Path):
 def test_a_prediction_is_matched_with_later_runs_only(run_cli, own_runs, plan_file: Path):
     assert run_cli("site", "add", "mine", own_runs(before=4.0))[0] == 0
     code, out, err = run_cli("predict", plan_file, "--site", "mine", "--record")
+    elsewhere = f"sqlite:///{plan_file.parent}/elsewhere.db"
+    assert run_cli("predict", plan_file, "--site", "mine", "--record", "--tracking-uri", elsewhere)[0] == 0
     assert code == 0, err
     assert "recorded as" in out
     again = json.loads(run_cli("site", "add", "mine", own_runs(before=4.0), "--json")[1])
