@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from surrogate.cli.output import cause_name, console, percent, plain_table, print_json, seconds, significant
+from surrogate.cli.output import (
+    cause_name,
+    console,
+    percent,
+    plain_table,
+    print_json,
+    seconds,
+    significant,
+    unknown_site,
+)
 
 if TYPE_CHECKING:
     from surrogate.api import Comparison
@@ -44,6 +53,8 @@ def compare(  # noqa: PLR0913 - one parameter per option
         return
     _print_comparison(comparison)
     console().print(f"predictor: {predictor.describe()}", markup=False, style="dim")
+    if note := unknown_site(predictor.site):
+        console().print(note, markup=False)
 
 
 def _print_comparison(found: Comparison) -> None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from surrogate.api.predictor import Site
+
 BAR_WIDTH: Final = 30
 MAX_WIDTH: Final = 100
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
@@ -136,3 +138,10 @@ def cause_name(part: str) -> str:
     from surrogate.analytic.part_names import PART_NAMES
 
     return PART_NAMES.get(part, part.removesuffix("_s").replace("_", " "))
+
+
+def unknown_site(site: Site | None) -> str:
+    """Return what to say when plans are predicted for a site that nobody knows; nothing otherwise."""
+    if site is None or site.is_known:
+        return ""
+    return f"site {site.name} is not known: the habits of the whole population apply"

@@ -15,6 +15,7 @@ from surrogate.cli.output import (
     plain_table,
     seconds,
     significant,
+    unknown_site,
 )
 
 if TYPE_CHECKING:
@@ -65,9 +66,8 @@ def print_predictions(
             print_layouts(screen, extra.memory.nearest_layouts)
         _print_evidence(screen, prediction)
     screen.print(f"predictor: {predictor.describe()}", markup=False, style="dim")
-    site = predictor.site
-    if site is not None and not site.is_known:
-        screen.print(f"site {site.name} is not known: the habits of the whole population apply", markup=False)
+    if note := unknown_site(predictor.site):
+        screen.print(note, markup=False)
 
 
 def print_judgement(screen: Console, judgement: Judgement) -> None:

@@ -135,11 +135,14 @@ def _searched(
     request: SpaceRequest, options: SearchOptions, site: str | None, model_dir: Path | None, *, quiet: bool
 ) -> SearchResult:
     from surrogate import api
+    from surrogate.cli.output import unknown_site
     from surrogate.search import search as search_layouts
 
     predictor = api.load_predictor(model_dir)
     if site is not None:
         predictor = api.choose_site(predictor, site)
+        if not quiet and (note := unknown_site(predictor.site)):
+            typer.echo(note, err=True)
     with _progress(quiet=quiet) as progress:
         return search_layouts(request, predictor, options, progress)
 

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from surrogate.cli.output import console, percent, plain_table, print_json, progress_shown, seconds, significant
+from surrogate.cli.output import (
+    console,
+    percent,
+    plain_table,
+    print_json,
+    progress_shown,
+    seconds,
+    significant,
+    unknown_site,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -108,8 +117,8 @@ def next_runs(  # noqa: PLR0913 - one parameter per option
         print_json(proposed.to_dict())
         return
     _print_proposals(proposed)
-    if predictor.site is not None and not predictor.site.is_known:
-        typer.echo(f"site {name} is not known: the habits of the whole population apply")
+    if note := unknown_site(predictor.site):
+        typer.echo(note)
 
 
 def _match(pack: SitePack, before: SitePack | None, tracking_uri: str | None, *, quiet: bool) -> int:

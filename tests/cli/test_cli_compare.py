@@ -43,6 +43,11 @@ def test_the_order_of_the_plans_only_turns_the_answer(run_cli, plan_file: Path, 
     assert math.isclose(total, 1.0, abs_tol=0.05)
 
 
+def test_compare_says_that_a_site_is_unknown(run_cli, plan_file: Path, larger_batches: Path):
+    assert "site nobody is not known" in run_cli("compare", plan_file, larger_batches, "--site", "nobody")[1]
+    assert "is not known" not in run_cli("compare", plan_file, larger_batches)[1]
+
+
 def test_judge_a_measured_time(run_cli, plan_file: Path):
     (item,) = json.loads(run_cli("predict", plan_file, "--json")[1])
     code, out, err = run_cli("judge", "--plan", plan_file, "--measured", 30.0 * item["step_time_s"], "--json")

@@ -206,6 +206,13 @@ def test_a_search_that_tried_nothing_says_so(plan: Path, stub: _Search) -> None:
     assert "nothing was found: give more --trials" in result.output
 
 
+def test_an_unknown_site_is_said_beside_the_answer(plan: Path, stub: _Search, monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody = SimpleNamespace(site=SimpleNamespace(name="nobody", is_known=False))
+    monkeypatch.setattr(sys.modules["surrogate.api"], "choose_site", lambda _predictor, _site: nobody)
+    assert "site nobody is not known" in _run(plan, "--site", "nobody").stderr
+    assert "is not known" not in _run(plan, "--site", "nobody", "--json").stderr
+
+
 def test_a_front_has_no_optimum(plan: Path, stub: _Search) -> None:
     stub.answer = _result(is_ranking=False)
     assert "all 1,234 layouts that exist were considered: the front is complete" in _run(plan).output
