@@ -79,9 +79,12 @@ class SiteFindings:
 
     @property
     def improves(self) -> bool:
-        """Whether predictions with the rows are no worse than without, as far as the rows can tell."""
+        """Whether predictions with the rows are no worse than without, as far as the rows can tell.
+
+        Too few configurations to leave one out must at least agree: nothing else tells which of them is right.
+        """
         if self.left_out is None:
-            return True
+            return not self.contradictions
         return self.left_out.mean_abs_log_error <= _TOLERATED * self.zero_shot.mean_abs_log_error
 
     def to_dict(self) -> dict[str, object]:

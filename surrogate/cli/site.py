@@ -156,7 +156,10 @@ def _print_findings(file: Path, pack: SitePack) -> None:
     for item in contradictions if isinstance(contradictions, list) else []:
         screen.print(f"[yellow]{', '.join(item['run_ids'])}[/yellow]: {item['reason']}")
     if not pack.conditions:
-        screen.print("[red]not used:[/red] the other runs make predictions of a left-out one worse than no runs at all")
+        reason = "the other runs make predictions of a left-out one worse than no runs at all"
+        if found["left_out"] is None:
+            reason = "they contradict each other, and too few others tell which is right"
+        screen.print(f"[red]not used:[/red] {reason}")
 
 
 def _error_row(label: str, figures: Mapping[str, float]) -> tuple[str, ...]:

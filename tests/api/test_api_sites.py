@@ -11,7 +11,7 @@ import pytest
 from surrogate import api
 from surrogate.api.predictor import Site
 from surrogate.api.site_assessment import assess_site, left_out_errors, make_site
-from surrogate.api.sites import named_runs, site_file
+from surrogate.api.sites import named_runs, site_file, with_pack
 from surrogate.derive import derive_columns, load_runs
 from surrogate.errors import FileFormatError, InputError, UnknownNameError
 from surrogate.plan import load_plan, plans_to_frame
@@ -64,6 +64,20 @@ def test_rows_that_contradict_each_other_are_named_and_do_no_harm(predictor: api
     assert isinstance(left_out, dict) and isinstance(zero_shot, dict)
     worse = left_out["mean_abs_log_error"] > 1.05 * zero_shot["mean_abs_log_error"]
     assert pack.conditions is not worse
+
+
+def test_two_rows_that_contradict_each_other_leave_the_prediction_as_it_was(
+    predictor: api.Predictor, own: pd.DataFrame
+):
+    one = own.head(1)
+    twice = pd.concat([one, one.assign(run_id="again", step_time_s=2.0 * one["step_time_s"])])
+    assert make_site("mine", derive_columns(pd.concat([one, one.assign(run_id="again")])), predictor).conditions
+    pack = make_site("mine", derive_columns(twice.reset_index(drop=True)), predictor)
+    assert not pack.conditions
+    times = ["step_time_s", "step_time_lower_s", "step_time_upper_s"]
+    pd.testing.assert_frame_equal(
+        with_pack(predictor, pack).predict_frame(own)[times], predictor.at_site(MINE).predict_frame(own)[times]
+    )
 
 
 def test_one_row_is_no_worse_than_none(predictor: api.Predictor, own: pd.DataFrame):

@@ -34,6 +34,7 @@ def test_added_runs_are_shown(run_cli, own_runs):
     assert code == 0, err
     assert "sites/mine.json: 3 measured runs of mine" in out
     assert "times apart" in out
+    assert "not used: they contradict each other" in out
     code, shown, _ = run_cli("site", "show", "mine", "--no-ledger")
     assert (code, shown) == (0, out)
     (facts,) = [json.loads(run_cli("site", "show", "mine", "--no-ledger", "--json")[1])]
