@@ -33,6 +33,7 @@ class Evidence:
     knobs: FloatArray
     measured_step_time_s: FloatArray
     predicted_step_time_s: FloatArray
+    """As predicted without the run: without its split group, or before own runs were added."""
 
     def __len__(self) -> int:
         return len(self.run_id)

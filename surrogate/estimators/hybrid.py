@@ -162,9 +162,7 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         error = leftover - trees.gate * trees.correction
         self.spread_ = residual_spread(error, strata(table.levels, table.knobs))
         self.intervals_ = self._conformal_intervals(data, rows, groups, trees, error)
-        self.evidence_ = measured_evidence(
-            table.runs, table.levels, table.knobs, log_time, self._predict(table, with_spread=False).log_time
-        )
+        self.evidence_ = measured_evidence(table.runs, table.levels, table.knobs, log_time, log_time - error)
         return self
 
     def _held_out_correction(
@@ -211,9 +209,8 @@ class HybridPredictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         clone = HybridPredictor(**self.get_params())
         clone.__dict__.update(self.__dict__)
         clone.effects_ = self.effects_.extended(own)
-        own_evidence = measured_evidence(
-            table.runs, table.levels, table.knobs, own.log_time, clone._predict(table, with_spread=False).log_time
-        )
+        before = self._predict(table, with_spread=False).log_time
+        own_evidence = measured_evidence(table.runs, table.levels, table.knobs, own.log_time, before)
         clone.evidence_ = self.evidence_.joined(own_evidence)
         return clone
 

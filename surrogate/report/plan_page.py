@@ -142,7 +142,7 @@ def _evidence(item: Prediction) -> str:
         ]
         for run in item.nearest_runs
     ]
-    return _table(["nearest measured runs", "distance", "measured [s]", "predicted [s]"], rows)
+    return _table(["nearest measured runs", "distance", "measured [s]", "predicted without it [s]"], rows)
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -216,12 +216,20 @@ class TestEvidence:
             assert found[0]["distance"] <= found[1]["distance"]
             assert row.run_id in {one["run_id"] for one in found} or found[1]["distance"] < 1e-5
 
-    def test_tell_measured_and_predicted_times(self, hybrid, measured_runs):
-        row = measured_runs.iloc[[0]]
-        nearest = hybrid.nearest_runs(row, k=1)[0][0]
+    def test_tell_measured_times_and_those_predicted_without_them(self, hybrid, measured_runs):
+        nearest = hybrid.nearest_runs(measured_runs.iloc[[0]], k=1)[0][0]
         assert nearest.keys() == {"run_id", "source", "distance", "measured_step_time_s", "predicted_step_time_s"}
-        assert nearest["source"] == row.source.iloc[0]
-        assert nearest["predicted_step_time_s"] == pytest.approx(hybrid.predict(row)[0], rel=1e-3)
+        assert nearest["source"] == measured_runs.source.iloc[0]
+        evidence = hybrid.evidence_
+        held_out = np.abs(np.log(evidence.predicted_step_time_s / evidence.measured_step_time_s))
+        in_sample = np.abs(np.log(hybrid.predict(measured_runs) / measured_runs.measured_step_time_s))
+        assert held_out.mean() > 1.1 * in_sample.mean()
+
+    def test_own_runs_show_what_was_predicted_before_them(self, hybrid, measured_runs):
+        mine = measured_runs.iloc[[0]].assign(source="mine", publisher_family="mine", run_id="mine-1")
+        told = hybrid.condition(mine.assign(measured_step_time_s=3.0 * hybrid.predict(mine)))
+        nearest = next(one for one in told.nearest_runs(mine, k=3)[0] if one["run_id"] == "mine-1")
+        assert nearest["predicted_step_time_s"] == pytest.approx(hybrid.predict(mine)[0], rel=1e-6)
 
     def test_another_accelerator_is_two_away(self, hybrid, measured_runs):
         row = measured_runs[measured_runs.accelerator == "A100-80GB"].iloc[[0]]
