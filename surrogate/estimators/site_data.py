@@ -30,7 +30,6 @@ class EffectScales:
             "global": 1.0,
             "stack": 0.5,
             "accelerator_family": 0.35,
-            "publisher_kind": 0.25,
             "publisher_family": 0.25,
             "release": 0.25,
         }
@@ -40,7 +39,6 @@ class EffectScales:
             "global": 0.10,
             "stack": 0.05,
             "accelerator_family": 0.09,
-            "publisher_kind": 0.05,
             "publisher_family": 0.045,
             "release": 0.045,
         }

@@ -83,7 +83,6 @@ def _effects(change: ScalesChange) -> MethodFactory:
 
 
 _SITES: Final = ("publisher_family", "release")
-_PUBLISHERS: Final = ("publisher_kind", *_SITES)
 
 VARIANTS: Final[Mapping[str, MethodFactory]] = {
     HYBRID: METHODS[HYBRID],
@@ -92,9 +91,8 @@ VARIANTS: Final[Mapping[str, MethodFactory]] = {
     "... and without stacks": _effects(without_levels("stack")),
     "... and without accelerator families": _effects(without_levels("accelerator_family")),
     "... and without wider publishers": _effects(lambda scales: replace(scales, largest_width=1.0)),
-    "... and without kinds of publisher": _effects(without_levels("publisher_kind")),
     "... and without publishers and releases": _effects(without_levels(*_SITES)),
-    "... and without any site effect": _effects(without_levels("stack", "accelerator_family", *_PUBLISHERS)),
+    "... and without any site effect": _effects(without_levels("stack", "accelerator_family", *_SITES)),
     "... and one factor per site, not coefficients": _effects(_one_factor_per_site),
     "... and without smooth terms": _effects(lambda scales: replace(scales, smooth=0.0, site_smooth=0.0)),
     "textbook coefficients": METHODS["analytic, textbook"],

@@ -1,4 +1,4 @@
-"""Where a run was measured: stack, accelerator family, kind of publisher, publisher family, release."""
+"""Where a run was measured, at four levels: stack, accelerator family, publisher family, release."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ _YEAR_STEPS = 2.0
 """Releases of the same half-year are of the same age."""
 UNKNOWN = ""
 """A site nobody measured: the population."""
-_VENDORS = ("nvidia", "google", "intel", "amd", "aws", "habana", "mlperf")
-"""How names of publisher families begin that make accelerators or enter a record (MLPerf)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,13 +30,6 @@ class SiteLevels:
 
     def __len__(self) -> int:
         return len(self.stack)
-
-    @property
-    def publisher_kind(self) -> NDArray[np.object_]:
-        """`vendor` where the publisher tunes runs to show a product, `user` elsewhere, empty where it has no name."""
-        codes, names = pd.factorize(self.publisher_family)
-        kinds = ["vendor" if str(name).startswith(_VENDORS) else "user" if name else UNKNOWN for name in names]
-        return np.array(kinds, dtype=object)[codes]
 
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> SiteLevels:
         """Return the selected rows."""
