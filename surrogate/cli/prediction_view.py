@@ -163,7 +163,7 @@ def _print_evidence(screen: Console, item: Prediction) -> None:
         )
         for run in item.nearest_runs
     ]
-    header = ("nearest measured runs", "source", "distance", "measured", "predicted without it")
+    header = ("nearest measured runs", "source", "distance", "measured", "held out")
     screen.print(plain_table(header, rows, texts=2))
     if item.imputed:
         screen.print(f"  not said, filled by rule: {', '.join(item.imputed)}", markup=False)

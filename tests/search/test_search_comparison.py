@@ -116,7 +116,7 @@ def test_scores_by_hand() -> None:
 
 
 def test_independent_errors_would_say_too_little(pairs: pd.DataFrame, small_predictor, unseen: pd.DataFrame) -> None:  # type: ignore[no-untyped-def]
-    """The joint covariance is what makes the probability worth printing: with separate intervals it is worse."""
+    """What layouts share cancels in the joint posterior; separate intervals would leave pairs nearer to even odds."""
     separate = np.sqrt(2.0) * small_predictor.step_time.predict_log(unseen).log_sd.mean()
     naive = pairs.assign(probability=ndtr(pairs["predicted"] / separate))
-    assert log_loss(pairs) < log_loss(naive)
+    assert pairs["probability"].mean() > naive["probability"].mean() + 0.02
