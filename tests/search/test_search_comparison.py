@@ -117,6 +117,7 @@ def test_scores_by_hand() -> None:
 
 def test_independent_errors_would_say_too_little(pairs: pd.DataFrame, small_predictor, unseen: pd.DataFrame) -> None:  # type: ignore[no-untyped-def]
     """What layouts share cancels in the joint posterior; separate intervals would leave pairs nearer to even odds."""
-    separate = np.sqrt(2.0) * small_predictor.step_time.predict_log(unseen).log_sd.mean()
+    hybrid = small_predictor.step_time
+    separate = np.sqrt(2.0) * np.mean(hybrid.half_width(hybrid.predict_log(unseen), 0.9)) / 1.645
     naive = pairs.assign(probability=ndtr(pairs["predicted"] / separate))
     assert pairs["probability"].mean() > naive["probability"].mean() + 0.02
