@@ -289,7 +289,7 @@ def _pipeline_traffic(w: Workload, groups: ParallelGroups) -> AxisTraffic:
 
 def _sharded_traffic(w: Workload, groups: ParallelGroups, per_gpu: ParametersPerGpu) -> AxisTraffic:
     parts = ((groups.data_shard, _busiest_dense(per_gpu)), (groups.expert_shard, _busiest_expert(per_gpu)))
-    sharded = w.zero_stage >= 3
+    sharded = w.gathers_each_pass
     layers = largest_stage_layers(w).total
     both = []
     for group, parameters in parts:
@@ -308,7 +308,7 @@ def _reduction_traffic(
     w: Workload, *, whole: Group, shard: Group, replica: Group, parameters: FloatArray
 ) -> AxisTraffic:
     """Return the traffic of ZeRO stages 0 to 2 over `whole`, or of HSDP's all-reduce over `replica`."""
-    sharded = w.zero_stage >= 3
+    sharded = w.gathers_each_pass
     plain = _data_ring(w, whole, ~sharded * parameters)
     wire = all_reduce_ring_bytes(payload_bytes=w.grad_bytes * parameters / shard.size, num_ranks=replica.size)
     hybrid = ring_traffic(

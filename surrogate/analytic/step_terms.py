@@ -267,7 +267,7 @@ def _layer_communication_terms(w: Workload, groups: ParallelGroups, traffic: Mic
     per_pass = 1.0 / (layers * passes)
     fast, slow = w.fast_link_bytes_per_s, w.network_bytes_per_s
     dense_shard = groups.data_shard.ring_bytes_per_s
-    sharded = w.zero_stage >= 3
+    sharded = w.gathers_each_pass
     return {
         "tp_s": _wire_s(traffic.tp, groups.tp.ring_bytes_per_s) * per_pass,
         "tp_steps": traffic.tp.latency_steps * per_pass,
@@ -289,7 +289,7 @@ def _limited_routing(w: Workload, groups: ParallelGroups) -> FloatArray:
 def _step_communication_terms(
     w: Workload, groups: ParallelGroups, traffic: StepTraffic, software: SoftwareTraits
 ) -> Terms:
-    plain = w.zero_stage < 3
+    plain = ~w.gathers_each_pass
     ring = _wire_s(traffic.data, groups.data.ring_bytes_per_s)
     ring = ring + _wire_s(traffic.expert_data, groups.expert_data.ring_bytes_per_s)
     reduce_share = w.grad_bytes / (w.grad_bytes + np.where(w.zero_stage == 0, w.grad_bytes, ELEMENT_BYTES))

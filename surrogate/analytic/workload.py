@@ -175,6 +175,15 @@ class Workload:
     def __len__(self) -> int:
         return len(self.num_layers)
 
+    @property
+    def gathers_each_pass(self) -> BoolArray:
+        """Where parameters are gathered for each pass of a micro-batch: ZeRO-3 without a pipeline, shape (n,).
+
+        Under a pipeline nothing would hide that: they stay gathered over the step and gradients are reduced once, as
+        under ZeRO-1 (arXiv 2410.06511).
+        """
+        return (self.zero_stage >= 3) & (self.pp <= 1.0)
+
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Workload:
         """Return the selected rows."""
         return Workload(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})

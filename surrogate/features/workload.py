@@ -218,7 +218,6 @@ def _layout(runs: pd.DataFrame, imputer: Imputer, stack: StackTraits, hardware: 
         stack.is_xla | stack.is_torch_fsdp, 3.0, np.where(stack.is_megatron & (stack.year < _OVERLAP_YEAR), 0.0, 1.0)
     )
     zero = imputer.fill("zero_stage", zero_default)
-    zero = np.where(_gathers_once(runs, pp), np.minimum(zero, 1.0), zero)
     ranks = dp * cp
     slice_ranks = np.where(hardware.is_tpu & (gpus > hardware.fast_domain_gpus), hardware.fast_domain_gpus / tp, ranks)
     return {
@@ -237,14 +236,6 @@ def _layout(runs: pd.DataFrame, imputer: Imputer, stack: StackTraits, hardware: 
         "micro_batch_size": micro_batch,
         "global_batch_size": numbers(runs, "global_batch_size"),
     }
-
-
-def _gathers_once(runs: pd.DataFrame, pp: FloatArray) -> BoolArray:
-    """Return where FSDP2 keeps gathered parameters over the step and reduces gradients once, as ZeRO-1 does.
-
-    Under pipeline parallelism it would else gather for every micro-batch, which nothing hides (arXiv 2410.06511).
-    """
-    return np.asarray(texts(runs, "fsdp") == "fsdp2", dtype=np.bool_) & (pp > 1.0)
 
 
 def _schedule(runs: pd.DataFrame, pp: FloatArray, vp: FloatArray) -> IntArray:
