@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from surrogate.analytic.workload import FloatArray
 from surrogate.estimators.kernels import squared_distances
 from surrogate.features.columns import texts
+from surrogate.features.knobs import OTHER_DEVICE
 from surrogate.features.levels import SiteLevels
 from surrogate.features.workload import PreparedRuns
 
-_OTHER_DEVICE = 2.0
-"""Distance added between accelerator families: as much as a factor of 7 in one size."""
 _BLOCK_ROWS = 512
 """Rows whose distances to a few thousand runs are held at once."""
 _SHOWN = ("run_id", "source", "measured_step_time_s", "predicted_step_time_s")
@@ -90,11 +89,11 @@ def _nearest(
     centre = known.mean(axis=0)
     distance = squared_distances((knobs - centre).astype(np.float32), (known - centre).astype(np.float32))
     np.sqrt(distance, out=distance)
-    distance += np.float32(_OTHER_DEVICE) * (names[:, None] != devices[None, :])
+    distance += np.float32(OTHER_DEVICE) * (names[:, None] != devices[None, :])
     few = min(2 * k, len(known))
     candidates = np.sort(np.argpartition(distance, few - 1, axis=1)[:, :few], axis=1)
     exact = np.sqrt(((knobs[:, None, :] - known[candidates]) ** 2).sum(axis=2))
-    exact += _OTHER_DEVICE * (names[:, None] != devices[candidates])
+    exact += OTHER_DEVICE * (names[:, None] != devices[candidates])
     order = np.argsort(exact, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(candidates, order, axis=1), np.take_along_axis(exact, order, axis=1)
 

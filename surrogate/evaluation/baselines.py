@@ -19,8 +19,6 @@ from surrogate.analytic.workload import FloatArray, IntArray
 from surrogate.evaluation.choice import nearest_rows
 from surrogate.evaluation.scores import LOWER, PREDICTED, UPPER
 from surrogate.features.columns import numbers, texts
-from surrogate.features.knobs import knob_matrix
-from surrogate.features.workload import prepare_runs
 
 
 class StepTimeMethod(Protocol):
@@ -122,7 +120,7 @@ def _borrowed_mfu(runs: pd.DataFrame, known: pd.DataFrame) -> FloatArray:
     source = runs["source"].to_numpy()[:, None]
     same = source == known["source"].to_numpy()[None, :]
     foreign = ~same & same.any(axis=1)[:, None]
-    nearest = nearest_rows(knob_matrix(prepare_runs(runs)), knob_matrix(prepare_runs(known)), forbidden=foreign)
+    nearest = nearest_rows(runs, known, forbidden=foreign)
     return numbers(known, "mfu_computed")[nearest]
 
 

@@ -6,10 +6,11 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from surrogate.analytic.workload import BoolArray, FloatArray, IntArray
 from surrogate.estimators.design import greedy_choice
-from surrogate.features.knobs import knob_matrix
+from surrogate.features.knobs import OTHER_DEVICE, knob_matrix
 from surrogate.features.workload import prepare_runs
 
 _LENGTH: Final = 3.0
@@ -22,13 +23,13 @@ _NOISE_VARIANCE: Final = 0.0016
 _NO_ROW: Final = -1
 
 
-def nearest_rows(targets: FloatArray, candidates: FloatArray, *, forbidden: BoolArray | None = None) -> IntArray:
-    """Return for each target the nearest candidate in knob space.
+def nearest_rows(targets: pd.DataFrame, candidates: pd.DataFrame, *, forbidden: BoolArray | None = None) -> IntArray:
+    """Return for each target the nearest candidate, by the distance that a prediction's evidence is shown with.
 
     Parameters
     ----------
-    targets : ndarray of shape (m, d)
-    candidates : ndarray of shape (n, d)
+    targets : DataFrame of m runs
+    candidates : DataFrame of n runs
     forbidden : ndarray of shape (m, n), optional
         Pairs that may not be used.
 
@@ -37,11 +38,18 @@ def nearest_rows(targets: FloatArray, candidates: FloatArray, *, forbidden: Bool
     ndarray of shape (m,)
         Positions among the candidates, the first of equally near ones; -1 where none is allowed.
     """
-    distances = squared_distances(targets, candidates)
+    (knobs, devices), (other_knobs, other_devices) = (_places(runs) for runs in (targets, candidates))
+    distances = np.sqrt(squared_distances(knobs, other_knobs))
+    distances += OTHER_DEVICE * (devices[:, None] != other_devices[None, :])
     if forbidden is not None:
         distances = np.where(forbidden, np.inf, distances)
     nearest = distances.argmin(axis=1)
     return np.where(np.isfinite(distances.min(axis=1)), nearest, _NO_ROW)
+
+
+def _places(runs: pd.DataFrame) -> tuple[FloatArray, NDArray[np.object_]]:
+    prepared = prepare_runs(runs)
+    return knob_matrix(prepared), np.asarray(prepared.hardware.accelerator, dtype=object)
 
 
 def choose_runs(candidates: pd.DataFrame, targets: pd.DataFrame, count: int) -> IntArray:

@@ -12,12 +12,10 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from surrogate.analytic.workload import FloatArray, IntArray
+from surrogate.analytic.workload import IntArray
 from surrogate.evaluation.choice import nearest_rows
 from surrogate.evaluation.folds import Fold, OwnRuns, Query, without_groups_of
 from surrogate.features.columns import numbers
-from surrogate.features.knobs import knob_matrix
-from surrogate.features.workload import prepare_runs
 
 SHOTS: Final = (3, 5, 10)
 DRAWS: Final = 6
@@ -65,13 +63,12 @@ def few_shot_folds(runs: pd.DataFrame, random_state: int) -> list[Fold]:
 
 def anchored_folds(runs: pd.DataFrame, random_state: int) -> list[Fold]:
     """Return the anchored protocol: each row predicted after its nearest own run of another configuration."""
-    knobs = knob_matrix(prepare_runs(runs))
 
     def queries(rows: IntArray) -> tuple[Query, ...]:
         asked: list[Query] = []
         for _, site in _sites(runs, rows):
             order = np.random.default_rng([random_state, int(site[0])]).permutation(site)
-            asked += _anchored_queries(runs, knobs, site, np.sort(order[:MAX_ANCHORED_TARGETS]))
+            asked += _anchored_queries(runs, site, np.sort(order[:MAX_ANCHORED_TARGETS]))
         return tuple(asked)
 
     return family_folds(runs, queries)
@@ -113,11 +110,11 @@ def _small_to_large_queries(runs: pd.DataFrame, site: IntArray) -> list[Query]:
     return queries
 
 
-def _anchored_queries(runs: pd.DataFrame, knobs: FloatArray, site: IntArray, targets: IntArray) -> list[Query]:
+def _anchored_queries(runs: pd.DataFrame, site: IntArray, targets: IntArray) -> list[Query]:
     """Ask for the targets anchor by anchor."""
     group = runs["split_group"].to_numpy()
     same = group[targets][:, None] == group[site][None, :]
-    nearest = nearest_rows(knobs[targets], knobs[site], forbidden=same)
+    nearest = nearest_rows(runs.iloc[targets], runs.iloc[site], forbidden=same)
     return [
         Query(
             protocol="anchored",

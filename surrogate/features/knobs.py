@@ -40,6 +40,8 @@ KNOBS = (
     "cuda_graphs",
     "fused_dispatch",
 )
+OTHER_DEVICE = 2.0
+"""Distance added between accelerators: as much as a factor of 7 in one size."""
 _SMALLEST = 1e-9
 
 
