@@ -28,7 +28,7 @@ from surrogate.features.levels import SiteLevels
 from surrogate.features.ratios import FEATURES
 from surrogate.files import write_bytes_atomically
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 HEADER = "hybrid.json"
 TREES = "residual.ubj"
 ARRAYS = "arrays.npz"
@@ -137,6 +137,7 @@ def effects_state(effects: SiteEffects) -> tuple[dict[str, Any], dict[str, Any]]
         "effects_noise_sd": effects.noise_sd_,
         "effects_stack": levels.stack.astype(str),
         "effects_accelerator_family": levels.accelerator_family.astype(str),
+        "effects_expert_shape": levels.expert_shape.astype(str),
         "effects_publisher_family": levels.publisher_family.astype(str),
         "effects_release": levels.release.astype(str),
         "effects_year": levels.year,
@@ -158,6 +159,7 @@ def effects_of(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> SiteEffe
     effects.levels_ = SiteLevels(
         stack=arrays["effects_stack"].astype(object),
         accelerator_family=arrays["effects_accelerator_family"].astype(object),
+        expert_shape=arrays["effects_expert_shape"].astype(object),
         publisher_family=arrays["effects_publisher_family"].astype(object),
         release=arrays["effects_release"].astype(object),
         year=arrays["effects_year"],

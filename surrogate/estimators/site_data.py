@@ -30,6 +30,7 @@ class EffectScales:
             "global": 1.0,
             "stack": 0.5,
             "accelerator_family": 0.35,
+            "expert_shape": 0.3,
             "publisher_family": 0.25,
             "release": 0.25,
         }
@@ -39,6 +40,7 @@ class EffectScales:
             "global": 0.10,
             "stack": 0.05,
             "accelerator_family": 0.09,
+            "expert_shape": 0.07,
             "publisher_family": 0.045,
             "release": 0.045,
         }

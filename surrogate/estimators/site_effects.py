@@ -1,4 +1,4 @@
-"""Site effects: one Gaussian model of log step time whose coefficients vary by stack, device, publisher and release.
+"""Site effects: one Gaussian model of log step time whose coefficients vary from site to site.
 
 Notation (shapes): n training rows, k coefficients.
 

@@ -1,4 +1,4 @@
-"""Which rows share a site: stack, accelerator family, publisher family and release."""
+"""Which rows share a site: stack, accelerator family, shape of the experts, publisher family and release."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from surrogate.features.levels import UNKNOWN, SiteLevels
 
-LEVELS: Final = ("stack", "accelerator_family", "publisher_family", "release")
+LEVELS: Final = ("stack", "accelerator_family", "expert_shape", "publisher_family", "release")
 PUBLISHER_LEVELS: Final = ("publisher_family", "release")
 """The levels of which `publisher_width` widens the variance."""
 

@@ -1,4 +1,4 @@
-"""Where a run was measured, at four levels: stack, accelerator family, publisher family, release."""
+"""What runs may have in common, at five levels: stack, device, shape of the experts, publisher and release."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from surrogate.analytic.workload import FloatArray
+from surrogate.analytic.workload import FloatArray, Workload
 from surrogate.features.columns import texts
 from surrogate.features.workload import PreparedRuns
 
@@ -24,6 +24,8 @@ class SiteLevels:
 
     stack: NDArray[np.object_]
     accelerator_family: NDArray[np.object_]
+    expert_shape: NDArray[np.object_]
+    """Widths, number and choice of the experts; empty for a dense model."""
     publisher_family: NDArray[np.object_]
     release: NDArray[np.object_]
     year: FloatArray
@@ -36,6 +38,7 @@ class SiteLevels:
         return SiteLevels(
             stack=self.stack[rows],
             accelerator_family=self.accelerator_family[rows],
+            expert_shape=self.expert_shape[rows],
             publisher_family=self.publisher_family[rows],
             release=self.release[rows],
             year=self.year[rows],
@@ -51,7 +54,19 @@ def site_levels(runs: pd.DataFrame, prepared: PreparedRuns) -> SiteLevels:
     return SiteLevels(
         stack=np.asarray(prepared.stack.stack, dtype=object),
         accelerator_family=np.asarray(prepared.hardware.family, dtype=object),
+        expert_shape=_expert_shapes(prepared.workload),
         publisher_family=family,
         release=release,
         year=np.round(prepared.stack.year * _YEAR_STEPS) / _YEAR_STEPS,
     )
+
+
+def _expert_shapes(w: Workload) -> NDArray[np.object_]:
+    """Return one name per shape of routed experts, whatever the number of layers, shape (n,)."""
+    sizes = np.stack([w.hidden_size, w.moe_ffn_hidden_size, w.num_experts, w.moe_top_k], axis=1)
+    distinct, of_row = np.unique(sizes, axis=0, return_inverse=True)
+    names = [
+        f"{hidden:.0f} x {width:.0f}, {top_k:.0f} of {count:.0f}" if count else UNKNOWN
+        for hidden, width, count, top_k in distinct
+    ]
+    return np.array(names, dtype=object)[of_row]

@@ -17,8 +17,9 @@ QUICK = TreeSettings(num_trees=60, max_depth=4, learning_rate=0.1, column_share=
 def levels_of(*families: str) -> SiteLevels:
     names = np.array(families, dtype=object)
     return SiteLevels(
-        stack=names, accelerator_family=names, publisher_family=names, release=names, year=np.full(len(names), 2024.0)
-    )
+        stack=names, accelerator_family=names, expert_shape=names, publisher_family=names, release=names,
+        year=np.full(len(names), 2024.0),
+    )  # fmt: skip
 
 
 @pytest.fixture

@@ -25,8 +25,9 @@ def anonymous(levels: SiteLevels) -> SiteLevels:
     """Return the levels of rows nobody knows anything about."""
     nobody = np.full(len(levels), UNKNOWN, dtype=object)
     return SiteLevels(
-        stack=nobody, accelerator_family=nobody, publisher_family=nobody, release=nobody, year=levels.year
-    )
+        stack=nobody, accelerator_family=nobody, expert_shape=nobody, publisher_family=nobody, release=nobody,
+        year=levels.year,
+    )  # fmt: skip
 
 
 def of_site(levels: SiteLevels, name: str) -> SiteLevels:
@@ -319,8 +320,8 @@ class TestPoints:
             return np.array(values, dtype=object)
 
         levels = SiteLevels(
-            stack=names("a", "b", "a"), accelerator_family=names("x", "x", "y"), publisher_family=names("", "", ""),
-            release=names("", "", ""), year=np.full(3, 2024.0),
+            stack=names("a", "b", "a"), accelerator_family=names("x", "x", "y"), expert_shape=names("", "", ""),
+            publisher_family=names("", "", ""), release=names("", "", ""), year=np.full(3, 2024.0),
         )  # fmt: skip
         points = SharedPoints(population=LOG_TEXTBOOK, by_stack={"a": LOG_SD}, by_family={"x": 0.5 * LOG_SD})
         shift = (points.at(levels) - LOG_TEXTBOOK) / LOG_SD
