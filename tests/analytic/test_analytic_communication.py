@@ -115,6 +115,12 @@ def test_gradient_traffic_by_zero_stage(make_workload):
     np.testing.assert_allclose(per_micro_batch, np.array([0, 0, 0, 8]) * 63 / 64 * parameters)
 
 
+def test_under_a_pipeline_zero_3_gathers_and_reduces_once_a_step(make_workload):
+    w = make_workload(pp=4, dp=64, zero_stage=[1, 3])
+    assert micro_batch_traffic(w).data.total_bytes.tolist() == [0, 0]
+    assert np.ptp(step_traffic(w).data.total_bytes) == 0
+
+
 def test_zero_3_sends_one_and_a_half_times_zero_0():
     sharded = fully_sharded_bytes_per_micro_batch(parameters=1e9, num_ranks=64, grad_bytes=2, weight_gathers=2)
     assert sharded / (2 * 63 / 64 * 2e9) == 1.5

@@ -72,10 +72,17 @@ def test_trees_predict_unheard_of_names(runs):
     assert model.predict_frame(runs)["step_time_s"].gt(0).all()
 
 
-def test_nearest_rows_by_hand():
-    places = np.array([[0.0], [1.0], [5.0]])
-    assert nearest_rows(places, places, forbidden=np.eye(3, dtype=bool)).tolist() == [1, 0, 1]
-    assert nearest_rows(places[:1], places, forbidden=np.ones((1, 3), dtype=bool)).tolist() == [-1]
+def test_nearest_rows_by_hand(runs):
+    three = runs.iloc[[0, 0, 0]].assign(seq_len=[1024, 2048, 32768])
+    assert nearest_rows(three, three, forbidden=np.eye(3, dtype=bool)).tolist() == [1, 0, 1]
+    assert nearest_rows(three[:1], three, forbidden=np.ones((1, 3), dtype=bool)).tolist() == [-1]
+
+
+def test_another_device_is_farther_than_a_sequence_four_times_as_long(runs):
+    own, others = runs.iloc[[0]], runs.iloc[[0, 0]]
+    device = "H100-80GB" if own["accelerator"].item() != "H100-80GB" else "A100-80GB"
+    others = others.assign(seq_len=own["seq_len"].item() * np.array([1, 4]), accelerator=[device, *own["accelerator"]])
+    assert nearest_rows(own, others).tolist() == [1]
 
 
 def test_informative_choice_starts_in_the_middle_and_spreads():

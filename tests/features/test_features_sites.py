@@ -67,6 +67,14 @@ class TestLevels:
         assert len(set(levels.release[:4])) == 4
         assert levels.release[4] == levels.release[5] == UNKNOWN
 
+    def test_mixtures_share_the_shape_of_their_experts_whatever_their_depth(self, make_runs):
+        mixture = {"num_experts": 64, "moe_top_k": 8, "moe_ffn_hidden_size": 1024}
+        runs = make_runs({}, mixture, mixture | {"num_layers": 8}, mixture | {"moe_top_k": 4})
+        shape = site_levels(runs, prepare_runs(runs)).expert_shape
+        assert shape[0] == UNKNOWN
+        assert shape[1] == shape[2] == "4096 x 1024, 8 of 64"
+        assert shape[3] == "4096 x 1024, 4 of 64"
+
     def test_years_step_by_half(self, levels):
         assert levels.year[0] == levels.year[1] == 2024.5
         assert np.all(levels.year * 2 == np.round(levels.year * 2))
