@@ -21,7 +21,7 @@ from surrogate.api.model_directory import MEMORY_FOLDER, STEP_TIME_FOLDER, Origi
 from surrogate.estimators.evidence import nearest_evidence
 from surrogate.estimators.oom import DEFAULT_OOM_RISK
 from surrogate.features.workload import PreparedRuns, prepare_runs
-from surrogate.reliability import prior_failures_per_day
+from surrogate.reliability.priors import prior_failures_per_day
 
 if TYPE_CHECKING:
     from surrogate.estimators import HybridPredictor

@@ -12,7 +12,8 @@ from surrogate.errors import InputError
 from surrogate.units import SECONDS_PER_DAY
 
 if TYPE_CHECKING:
-    from surrogate.reliability import ExposureWindow, RateFit
+    from surrogate.reliability.events import ExposureWindow
+    from surrogate.reliability.fit import RateFit
 
 reliability_app = typer.Typer(help="Failure rates of a cluster.", no_args_is_help=True)
 
@@ -42,7 +43,9 @@ def fit(  # noqa: PLR0913
     import json  # noqa: PLC0415
 
     from surrogate.files import replaced_atomically  # noqa: PLC0415
-    from surrogate.reliability import fit_rates, hardware_counts, load_failure_log  # noqa: PLC0415
+    from surrogate.reliability.events import load_failure_log  # noqa: PLC0415
+    from surrogate.reliability.fit import fit_rates  # noqa: PLC0415
+    from surrogate.reliability.hardware import hardware_counts  # noqa: PLC0415
 
     log = load_failure_log(events, exposure_window(exposure, nodes), merge_overlaps=merge_overlaps)
     counts = hardware_counts(num_gpus=nodes * gpus_per_node, gpus_per_node=gpus_per_node)
@@ -67,7 +70,7 @@ def exposure_window(text: str, num_nodes: int) -> ExposureWindow:
     InputError
         For text that is neither, or a window of no length.
     """
-    from surrogate.reliability import ExposureWindow  # noqa: PLC0415
+    from surrogate.reliability.events import ExposureWindow  # noqa: PLC0415
 
     try:
         if ".." not in text:

@@ -16,7 +16,7 @@ from surrogate.forecast.inputs import RunPolicy, TrainingPlans
 from surrogate.forecast.operation import Operation, gpu_hours
 from surrogate.reliability.arrays import FloatArray
 from surrogate.reliability.failures import negative_binomial_size
-from surrogate.reliability.useful_time import renewal_ettr
+from surrogate.reliability.goodput import renewal_ettr
 from surrogate.units import SECONDS_PER_DAY
 
 _NEVER_BELOW_ETTR = 1e-6

@@ -13,8 +13,8 @@ from surrogate.errors import InputError
 from surrogate.reliability import recovery
 from surrogate.reliability.arrays import FloatArray, real
 from surrogate.reliability.failures import ComponentRates
+from surrogate.reliability.goodput import WhenShort
 from surrogate.reliability.priors import Maturity
-from surrogate.reliability.useful_time import WhenShort
 
 _Z_95: Final = 1.6448536269514722
 _ROUNDING: Final = 1e-9

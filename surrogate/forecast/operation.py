@@ -10,9 +10,9 @@ from surrogate.forecast.checkpoints import CheckpointPlan, checkpoint_plan
 from surrogate.forecast.failure_law import FailureLaw, failure_law
 from surrogate.forecast.inputs import RunPolicy, TrainingPlans
 from surrogate.reliability.arrays import FloatArray, real
+from surrogate.reliability.goodput import FaultTolerance, Goodput, goodput
 from surrogate.reliability.recovery import published_restart_s
 from surrogate.reliability.spares import node_unavailability, spares_for_repair
-from surrogate.reliability.useful_time import FaultTolerance, Goodput, goodput
 from surrogate.units import HOURS_PER_DAY, SECONDS_PER_DAY
 
 

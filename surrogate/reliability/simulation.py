@@ -14,9 +14,9 @@ import numpy as np
 
 from surrogate.errors import InputError
 from surrogate.reliability.arrays import BoolArray, FloatArray, IntArray, real
+from surrogate.reliability.goodput import WhenShort
 from surrogate.reliability.intervals import check_interval
 from surrogate.reliability.streams import FailureClass, FailureStreams, draw_failure_streams
-from surrogate.reliability.useful_time import WhenShort
 
 _ELASTIC_RESERVE: Final = 64
 

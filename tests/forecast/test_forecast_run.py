@@ -23,7 +23,10 @@ from surrogate.forecast import (
     operate,
 )
 from surrogate.forecast.memory_tier import memory_share
-from surrogate.reliability import ComponentRates, FailureClass, RunSpec, published_prior, simulate_runs
+from surrogate.reliability.failures import ComponentRates
+from surrogate.reliability.priors import published_prior
+from surrogate.reliability.simulation import RunSpec, simulate_runs
+from surrogate.reliability.streams import FailureClass
 
 PLAN = TrainingPlans(
     step_time_s=10.0,

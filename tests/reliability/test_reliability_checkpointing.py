@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surrogate.errors import InputError
-from surrogate.reliability import (
+from surrogate.reliability.checkpointing import (
     CheckpointLayout,
     StorageSpec,
     checkpoint_size,

@@ -9,16 +9,10 @@ import numpy as np
 import pytest
 
 from surrogate.errors import FileFormatError, InputError, TableError
-from surrogate.reliability import (
-    ExposureWindow,
-    FailureLog,
-    dispersion_index,
-    fit_rates,
-    hardware_counts,
-    load_failure_log,
-    node_dispersion,
-    time_dispersion,
-)
+from surrogate.reliability.dispersion import dispersion_index, node_dispersion, time_dispersion
+from surrogate.reliability.events import ExposureWindow, FailureLog, load_failure_log
+from surrogate.reliability.fit import fit_rates
+from surrogate.reliability.hardware import hardware_counts
 
 WINDOW = ExposureWindow(days=100.0, num_nodes=16)
 TRACE = Path(__file__).parents[2] / "data" / "reliability" / "infinitehbd_outages.csv"

@@ -9,22 +9,26 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from surrogate.errors import InputError, UnknownNameError
-from surrogate.reliability import (
-    COMPONENTS,
+from surrogate.reliability.failures import (
     ComponentRates,
-    accelerator_family,
-    between_cluster_rate,
     count_interval,
     expected_failures_per_day,
-    hardware_counts,
     job_rate_gamma,
-    prior_failures_per_day,
-    published_prior,
-    published_restart_s,
+    negative_binomial_size,
+    probability_of_failure,
     rates_from_dict,
 )
-from surrogate.reliability.failures import negative_binomial_size, probability_of_failure
-from surrogate.reliability.priors import component_shares, published_rates, reference_units_per_node
+from surrogate.reliability.hardware import COMPONENTS, hardware_counts
+from surrogate.reliability.priors import (
+    accelerator_family,
+    between_cluster_rate,
+    component_shares,
+    prior_failures_per_day,
+    published_prior,
+    published_rates,
+    reference_units_per_node,
+)
+from surrogate.reliability.recovery import published_restart_s
 
 LLAMA3 = hardware_counts(num_gpus=16384, gpus_per_node=8)
 

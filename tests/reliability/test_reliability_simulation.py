@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from surrogate.errors import InputError
-from surrogate.reliability import FailureClass, RunSpec, SimulatedRuns, goodput, simulate_runs
-from surrogate.reliability.streams import draw_failure_streams
-from surrogate.reliability.useful_time import FaultTolerance
+from surrogate.reliability.goodput import FaultTolerance, goodput
+from surrogate.reliability.simulation import RunSpec, SimulatedRuns, simulate_runs
+from surrogate.reliability.streams import FailureClass, draw_failure_streams
 from surrogate.reliability.validation.agreement import GRID, closed_form, departures, standard_errors_apart
 
 DAY = 86400.0

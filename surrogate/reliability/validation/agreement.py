@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
+from surrogate.reliability.goodput import FaultTolerance, goodput, renewal_ettr
 from surrogate.reliability.simulation import RunSpec, simulate_runs
 from surrogate.reliability.streams import FailureClass
-from surrogate.reliability.useful_time import FaultTolerance, goodput, renewal_ettr
 from surrogate.reliability.validation.case import CaseResult
 from surrogate.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 

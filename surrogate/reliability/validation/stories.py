@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 from scipy import optimize
 
+from surrogate.reliability.goodput import FaultTolerance, renewal_ettr, two_tier_ettr
 from surrogate.reliability.recovery import DETECTION_S, published_restart_s
-from surrogate.reliability.useful_time import FaultTolerance, renewal_ettr, two_tier_ettr
 from surrogate.reliability.validation.case import CaseResult, read_table
 from surrogate.units import HOURS_PER_DAY, SECONDS_PER_DAY, SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 

@@ -13,8 +13,8 @@ from surrogate.reliability.checkpointing import (
     wasted_per_failure_s,
 )
 from surrogate.reliability.failures import probability_of_failure
+from surrogate.reliability.goodput import first_order_ettr, job_mtbf_s
 from surrogate.reliability.spares import node_unavailability
-from surrogate.reliability.useful_time import first_order_ettr, job_mtbf_s
 from surrogate.reliability.validation.case import CaseResult, PublishedCase, Verdict, read_published_cases
 from surrogate.units import (
     BYTES_PER_S_PER_GBIT_PER_S,

@@ -11,24 +11,22 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from surrogate.errors import InputError
-from surrogate.reliability import (
-    FaultTolerance,
+from surrogate.reliability.goodput import FaultTolerance, first_order_ettr, goodput, renewal_ettr, two_tier_ettr
+from surrogate.reliability.intervals import (
     best_interval,
     check_interval,
     checkpoints_to_keep,
     daly_interval,
     exact_interval,
-    expected_shortfall_nodes,
-    first_order_ettr,
-    goodput,
     interval_with_recovery,
-    probability_short,
-    renewal_ettr,
     shortest_interval,
+    young_interval,
+)
+from surrogate.reliability.spares import (
+    expected_shortfall_nodes,
+    probability_short,
     spares_for_repair,
     spares_for_window,
-    two_tier_ettr,
-    young_interval,
 )
 
 R1 = [
