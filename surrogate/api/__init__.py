@@ -1,8 +1,7 @@
 """The public functions: what a verb or a Python user calls. A name's module is imported when the name is first used."""
 
-from typing import TYPE_CHECKING
-
-from surrogate.lazy import lazy_names
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from surrogate.api.anchor import Anchor, AnchoredRatio, load_anchor
@@ -20,25 +19,23 @@ if TYPE_CHECKING:
     from surrogate.api.table_prediction import TablePredictions, predict_table
     from surrogate.api.training import TrainResult, load_run_files, train
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "anchor": ("Anchor", "AnchoredRatio", "load_anchor"),
-        "assessment": ("metric_key", "named_figures"),
-        "comparison": ("Comparison", "compare"),
-        "explanation": ("Explanation", "explain"),
-        "judgement": ("Judgement", "judge"),
-        "log_judgement": ("JudgedRun", "judge_log", "judge_plan"),
-        "next_runs": ("NextRuns", "propose_runs"),
-        "plan_files": ("read_plan", "read_plans"),
-        "prediction": ("Prediction", "collect_predictions", "predict"),
-        "predictor": ("Predictor", "Site", "load_predictor"),
-        "site_assessment": ("make_site",),
-        "sites": ("SitePack", "choose_site", "joined_runs", "load_site", "save_site"),
-        "table_prediction": ("TablePredictions", "predict_table"),
-        "training": ("TrainResult", "load_run_files", "train"),
-    },
-)
+_NAMES_BY_MODULE: Final[dict[str, tuple[str, ...]]] = {
+    "anchor": ("Anchor", "AnchoredRatio", "load_anchor"),
+    "assessment": ("metric_key", "named_figures"),
+    "comparison": ("Comparison", "compare"),
+    "explanation": ("Explanation", "explain"),
+    "judgement": ("Judgement", "judge"),
+    "log_judgement": ("JudgedRun", "judge_log", "judge_plan"),
+    "next_runs": ("NextRuns", "propose_runs"),
+    "plan_files": ("read_plan", "read_plans"),
+    "prediction": ("Prediction", "collect_predictions", "predict"),
+    "predictor": ("Predictor", "Site", "load_predictor"),
+    "site_assessment": ("make_site",),
+    "sites": ("SitePack", "choose_site", "joined_runs", "load_site", "save_site"),
+    "table_prediction": ("TablePredictions", "predict_table"),
+    "training": ("TrainResult", "load_run_files", "train"),
+}
+_MODULE_BY_NAME: Final = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 
 __all__ = [
     "Anchor",
@@ -77,6 +74,15 @@ __all__ = [
     "save_site",
     "train",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name on first use (PEP 562), so that a verb pays for what it needs."""
+    if name not in _MODULE_BY_NAME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"{__name__}.{_MODULE_BY_NAME[name]}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -10,7 +10,7 @@ from typing import Final
 import pandas as pd
 
 from surrogate.api.predictor import PARTS, Predictor, Site
-from surrogate.api.ratio_spread import log_difference_sds
+from surrogate.estimators.ratio_spread import log_difference_sds
 from surrogate.plan import Plan, plans_to_frame
 
 COVERAGE: Final = 0.9

@@ -15,7 +15,8 @@ from surrogate.estimators.oom import DEFAULT_OOM_RISK
 from surrogate.features.workload import prepare_runs
 
 if TYPE_CHECKING:
-    from surrogate.feasibility import ItemAdvice, NearbyLayout
+    from surrogate.feasibility.advice import ItemAdvice
+    from surrogate.feasibility.nearest import NearbyLayout
 
 _ITEMS_TO_ATTACK: Final = 6
 
@@ -103,7 +104,8 @@ def account_for_memory(plan: pd.DataFrame, predictor: Predictor, *, with_stages:
     with_stages : bool
         Also itemise every pipeline stage.
     """
-    from surrogate.feasibility import items_to_attack, nearest_layouts
+    from surrogate.feasibility.advice import items_to_attack
+    from surrogate.feasibility.nearest import nearest_layouts
 
     sited = predictor.sited(plan)
     workload = prepare_runs(sited).workload

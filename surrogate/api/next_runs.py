@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from surrogate.api.changes import with_changes
-from surrogate.api.own_runs import shared_site
 from surrogate.api.predictor import Predictor
+from surrogate.api.sites import shared_site
 from surrogate.errors import InputError
 from surrogate.estimators.design import MEASUREMENT_VARIANCE, choose_runs, posterior_covariance
 from surrogate.estimators.hybrid import prepare_table
@@ -80,7 +80,7 @@ def propose_runs(target: pd.DataFrame, budget_gpus: int, predictor: Predictor, *
     InputError
         If nothing like the target can run on so few accelerators.
     """
-    from surrogate.feasibility import is_placeable
+    from surrogate.feasibility.candidates import is_placeable
 
     if budget_gpus < 1:
         raise InputError("--budget-gpus", "must be at least 1", budget_gpus)

@@ -14,6 +14,7 @@ import pandas as pd
 from surrogate.api.predictor import Predictor, Site
 from surrogate.derive import derive_columns
 from surrogate.errors import FileFormatError, InputError
+from surrogate.estimators.ratio_spread import HYPOTHETICAL_SITE
 from surrogate.files import write_bytes_atomically
 from surrogate.schema import INPUT_COLUMNS, validate_runs
 
@@ -150,6 +151,14 @@ def choose_site(predictor: Predictor, name: str) -> Predictor:
         return predictor.at_site(Site(name=name, source=name, family=family))
     families = {family for names in known.values() for family in names}
     return predictor.at_site(Site(name=name, source=None, family=name if name in families else None))
+
+
+def shared_site(site: Site | None) -> Site:
+    """Return the site, or a nameless one for plans of which nothing is known."""
+    if site is not None and site.source is not None:
+        return site
+    family = site.family if site is not None else None
+    return Site(name=HYPOTHETICAL_SITE, source=HYPOTHETICAL_SITE, family=family or HYPOTHETICAL_SITE)
 
 
 def with_pack(predictor: Predictor, pack: SitePack) -> Predictor:

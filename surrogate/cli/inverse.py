@@ -13,7 +13,8 @@ from surrogate.cli.output import gibibytes, percent, seconds
 if TYPE_CHECKING:
     import pandas as pd
 
-    from surrogate.feasibility import InverseAnswer, PlanPredictor
+    from surrogate.feasibility.candidates import PlanPredictor
+    from surrogate.feasibility.inverse import InverseAnswer
 
 PlanArgument = Annotated[Path, typer.Argument(help="Plan to start from.", show_default=False)]
 LargestOption = Annotated[str, typer.Option("--of", help="micro_batch_size, seq_len, global_batch_size, model_layers.")]
@@ -35,7 +36,7 @@ def largest(
     as_json: JsonOption = False,
 ) -> None:
     """Find the largest value of a field with which a plan still fits in memory."""
-    from surrogate.feasibility import largest_that_fits  # noqa: PLC0415
+    from surrogate.feasibility.inverse import largest_that_fits  # noqa: PLC0415
 
     frame, predict = _plan_and_predictor(plan, overrides or [], model_dir)
     _print(largest_that_fits(frame, of, predict, oom_risk=oom_risk), oom_risk, as_json=as_json)
@@ -50,7 +51,7 @@ def smallest(
     as_json: JsonOption = False,
 ) -> None:
     """Find the fewest accelerators on which a plan fits in memory, whatever its layout."""
-    from surrogate.feasibility import smallest_that_fits  # noqa: PLC0415
+    from surrogate.feasibility.inverse import smallest_that_fits  # noqa: PLC0415
 
     frame, predict = _plan_and_predictor(plan, overrides or [], model_dir)
     _print(smallest_that_fits(frame, of, predict, oom_risk=oom_risk), oom_risk, as_json=as_json)

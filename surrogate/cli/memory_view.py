@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from surrogate.api.memory_account import MemoryAccount, StageMemory
-    from surrogate.feasibility import NearbyLayout
+    from surrogate.feasibility.nearest import NearbyLayout
 
 _SMALLEST_SHARE: Final = 0.0005
 _MAX_COLUMNS: Final = 6

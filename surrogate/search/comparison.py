@@ -12,8 +12,8 @@ from scipy.special import ndtr
 
 from surrogate.analytic.part_names import PART_NAMES
 from surrogate.analytic.workload import FloatArray
-from surrogate.api.ratio_spread import log_difference_sds
 from surrogate.estimators.hybrid import PARTS, HybridPredictor
+from surrogate.estimators.ratio_spread import log_difference_sds
 
 _SMALLEST_SHARE: Final = 0.002
 """Terms below this share of the step are not worth a word."""

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from surrogate.errors import InputError
-from surrogate.feasibility import items_to_attack
+from surrogate.feasibility.advice import items_to_attack
 from surrogate.plan import PartialPlan
 from surrogate.plan.values import Value
 from surrogate.search.domains import SEARCHED_COLUMNS

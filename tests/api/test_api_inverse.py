@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from surrogate import api
-from surrogate.feasibility import MAXIMUM_FIELDS, InverseAnswer, largest_that_fits, smallest_that_fits
+from surrogate.feasibility.inverse import MAXIMUM_FIELDS, InverseAnswer, largest_that_fits, smallest_that_fits
 from surrogate.plan import plans_to_frame
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

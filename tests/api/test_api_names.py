@@ -26,3 +26,8 @@ def test_every_public_name_exists(name: str):
 def test_predicting_imports_no_evaluation_and_no_plots():
     done = subprocess.run([sys.executable, "-c", PREDICTING], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_any_other_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match=r"module 'surrogate\.api' has no attribute 'nobody'"):
+        _ = api.nobody

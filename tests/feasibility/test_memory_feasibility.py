@@ -9,16 +9,10 @@ from scipy.special import ndtr
 
 from surrogate.analytic.memory import peak_memory
 from surrogate.errors import InputError, UnknownNameError
-from surrogate.feasibility import (
-    MAXIMUM_FIELDS,
-    is_placeable,
-    items_to_attack,
-    largest_that_fits,
-    nearest_layouts,
-    smallest_that_fits,
-)
-from surrogate.feasibility._candidates import build_variants, consequences
-from surrogate.feasibility._explain import NO_SETTING, REMEDIES
+from surrogate.feasibility.advice import NO_SETTING, REMEDIES, items_to_attack
+from surrogate.feasibility.candidates import build_variants, consequences, is_placeable
+from surrogate.feasibility.inverse import MAXIMUM_FIELDS, largest_that_fits, smallest_that_fits
+from surrogate.feasibility.nearest import nearest_layouts
 from surrogate.features.workload import prepare_runs
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from surrogate.analytic.memory import MemoryBreakdown
 from surrogate.analytic.workload import Offload, Recompute, Workload
-from surrogate.feasibility._candidates import is_partly_recomputed
+from surrogate.feasibility.candidates import is_partly_recomputed
 
 NO_SETTING: Final = "no setting: more or larger accelerators"
 

@@ -13,7 +13,7 @@ import pandas as pd
 from surrogate.analytic.workload import BoolArray, FloatArray, Workload
 from surrogate.errors import InputError, UnknownNameError
 from surrogate.estimators.oom import DEFAULT_OOM_RISK
-from surrogate.feasibility._candidates import (
+from surrogate.feasibility.candidates import (
     Changes,
     PlanPredictor,
     build_variants,

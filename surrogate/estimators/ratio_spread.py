@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from surrogate.api.own_runs import HYPOTHETICAL_SITE
 from surrogate.estimators.design import posterior_covariance
 from surrogate.estimators.hybrid import prepare_table
 from surrogate.estimators.intervals import BETWEEN_SITES_SD
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
     from surrogate.analytic.workload import FloatArray
     from surrogate.estimators import HybridPredictor
 
+HYPOTHETICAL_SITE: Final = "(this site)"
+"""Where plans of an unknown site are measured in thought, so that they share its habits."""
 _UNEXPLAINED_SD: Final = math.sqrt(2.0) * BETWEEN_SITES_SD["release"]
 """Of the difference of two configurations' log times: each differs by as much between repeats."""
 _COVERAGE: Final = 0.9

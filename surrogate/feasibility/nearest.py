@@ -12,7 +12,7 @@ import pandas as pd
 
 from surrogate.analytic.workload import Offload, Recompute, Workload
 from surrogate.estimators.oom import DEFAULT_OOM_RISK
-from surrogate.feasibility._candidates import (
+from surrogate.feasibility.candidates import (
     Changes,
     PlanPredictor,
     build_variants,
