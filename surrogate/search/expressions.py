@@ -214,7 +214,7 @@ def _condition(node: ast.expr, columns: Mapping[str, Column]) -> Any:
 
 
 def _compared(node: ast.expr, columns: Mapping[str, Column]) -> Any:
-    """Return a chain of comparisons; ``a < b < c`` holds where both do."""
+    """Return a chain of comparisons; ``a < b < c`` holds where both do, none where something is divided by zero."""
     if not isinstance(node, ast.Compare):
         raise TypeError(ast.unparse(node))
     left, held = _value(node.left, columns), []
@@ -225,7 +225,7 @@ def _compared(node: ast.expr, columns: Mapping[str, Column]) -> Any:
             continue
         right = _value(other, columns)
         _require_same_kind(left, right)
-        held.append(_COMPARISONS[type(operator)](left, right))
+        held.append(_COMPARISONS[type(operator)](left, right) & _is_a_number(left) & _is_a_number(right))
         left = right
     return reduce(np.logical_and, held)
 
@@ -233,6 +233,11 @@ def _compared(node: ast.expr, columns: Mapping[str, Column]) -> Any:
 def _equal(left: Any, right: Any) -> Any:
     _require_same_kind(left, right)
     return np.equal(left, right)
+
+
+def _is_a_number(value: Any) -> Any:
+    """Return where a value is text or finite."""
+    return np.isfinite(value) if np.asarray(value).dtype.kind == "f" else np.True_
 
 
 def _require_same_kind(left: Any, right: Any) -> None:

@@ -34,6 +34,8 @@ COLUMNS = {
         ("sequence_parallel == true", [False, True, True, True]),
         ("max(tp, pp) >= 4", [True, False, True, True]),
         ("log2(tp) == floor(log2(tp))", [True, True, True, True]),
+        ("tp / 0 > 1", [False, False, False, False]),
+        ("log2(tp - tp) < 1 or tp % 0 != 1", [False, False, False, False]),
         ("16 % tp == 0 and -tp < 0", [True, True, True, True]),
     ],
 )
