@@ -18,6 +18,23 @@ from surrogate.analytic.workload import FloatArray
 from surrogate.features.levels import UNKNOWN
 
 _DOUBTED_BEYOND_SDS: Final = 2.0
+_EXPECTED_SDS: Final = 1.5
+"""What a row errs beyond so many standard deviations is noise."""
+
+
+def noise_of_outliers(noise_sd: FloatArray, error: FloatArray, error_sd: FloatArray) -> FloatArray:
+    """Return the noise of rows that err more without them than is to be expected, shape (n,).
+
+    What exceeds 1.5 standard deviations is taken for noise, so that one run that went wrong teaches little about anything else.
+
+    Parameters
+    ----------
+    noise_sd : ndarray, shape (n,)
+        Standard deviation of log time between repeats.
+    error, error_sd : ndarray, shape (n,)
+        Measured less predicted log time without the row's group, and how large that is expected to be.
+    """
+    return np.asarray(np.hypot(noise_sd, np.maximum(np.abs(error) - _EXPECTED_SDS * error_sd, 0.0)))
 
 
 def outlier_factor(surprise: FloatArray) -> FloatArray:

@@ -34,7 +34,13 @@ from surrogate.analytic.step_terms import StepTerms
 from surrogate.analytic.step_time import log_step_time, log_step_time_jacobian
 from surrogate.analytic.workload import FloatArray
 from surrogate.estimators.kernels import one_blas_thread, similarity_blocks, squared_distances
-from surrogate.estimators.outliers import group_surprises, left_out_surprise, outlier_factor, widened
+from surrogate.estimators.outliers import (
+    group_surprises,
+    left_out_surprise,
+    noise_of_outliers,
+    outlier_factor,
+    widened,
+)
 from surrogate.estimators.prior_covariance import LinearisedRows, level_match, prior_covariance, symmetric_covariance
 from surrogate.estimators.site_data import EffectScales, SharedPoints, SiteData, concatenated
 from surrogate.estimators.sites import LEVELS, PUBLISHER_LEVELS, distinct_sites, is_among
@@ -176,9 +182,10 @@ class SiteEffects:
             self.condition()
 
     def _distrust_outliers(self, groups: NDArray[np.int64]) -> None:
-        """Inflate the noise of rows that lie more than two standard deviations from what other groups predict."""
+        """Take for noise what lies more than 1.5 standard deviations from what other groups predict."""
         log_sd = np.maximum(1.0 / np.sqrt(np.diag(self._inverse_covariance())), _SMALLEST_SURPRISING_SD)
-        self.noise_sd_ = self.noise_sd_ * outlier_factor(np.abs(self.left_out(groups)) / log_sd)
+        factor = self.scales.noise_factor
+        self.noise_sd_ = noise_of_outliers(factor * self.noise_sd_, self.left_out(groups), log_sd) / factor
         self.condition()
 
     def _inverse_covariance(self) -> FloatArray:
