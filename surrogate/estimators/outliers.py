@@ -25,7 +25,7 @@ _EXPECTED_SDS: Final = 1.5
 def noise_of_outliers(noise_sd: FloatArray, error: FloatArray, error_sd: FloatArray) -> FloatArray:
     """Return the noise of rows that err more without them than is to be expected, shape (n,).
 
-    What exceeds 1.5 standard deviations is taken for noise, so that one run that went wrong teaches little about anything else.
+    What exceeds 1.5 standard deviations is taken for noise, so that one run that went wrong teaches others little.
 
     Parameters
     ----------

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from surrogate.estimators.outliers import group_surprises, left_out_surprise, outlier_factor, widened
+from surrogate.estimators.outliers import (
+    group_surprises,
+    left_out_surprise,
+    noise_of_outliers,
+    outlier_factor,
+    widened,
+)
 
 
 @pytest.fixture(scope="module")
@@ -48,3 +54,8 @@ def test_of_a_group_is_that_of_its_mean(gaussian):
 
 def test_widths_grow_by_the_square_beyond_one_deviation_up_to_the_largest():
     assert widened({"a": 2.0, "b": 4.0}, {"a": 1.5, "b": 3.0, "c": 0.9}, largest=9.0) == {"a": 4.5, "b": 9.0}
+
+
+def test_what_a_row_errs_beyond_expectation_is_its_noise():
+    noise = noise_of_outliers(np.full(3, 0.03), np.array([0.1, -0.15, -0.55]), np.full(3, 0.1))
+    assert noise == pytest.approx([0.03, 0.03, np.hypot(0.03, 0.4)])
