@@ -38,6 +38,9 @@ GAUSSIAN_FACTOR: Final = 1.6448536269514722
 SHIFT_PRIOR_SOURCES: Final = 2.0
 """Sources without any excess that the mean excess of strangers is shrunk by."""
 
+LARGEST_STRANGER_RESIDUAL: Final = 1.0
+"""In log, of a peak whose source was left out; more says that the linearisation does not reach that far."""
+
 MIN_ROWS_FOR_TREES: Final = 200
 """One-sided rows of each outcome below which trees would only learn the sites' names."""
 
@@ -71,7 +74,7 @@ def train_memory_model(
     best = int(np.argmax([_source_score(fit, rows, left) for fit, left in zip(fits, strangers, strict=True)]))
     posterior, stranger = fits[best], strangers[best]
     known = leave_out(posterior, rows.evidence, rows.group)
-    shift = _stranger_shift(rows, stranger)
+    shift = stranger_shift(rows.evidence.target - stranger.mean, _equal_weights(rows))
     stranger = stranger._replace(mean=stranger.mean + shift)
     known_factor = _interval_factor(posterior, rows, known, np.ones(len(rows.source)))
     stranger_factor = _interval_factor(posterior, rows, stranger, _equal_weights(rows))
@@ -166,11 +169,18 @@ def _equal_weights(rows: TrainingRows) -> FloatArray:
     return weights
 
 
-def _stranger_shift(rows: TrainingRows, left: LeftOut) -> float:
-    """Estimate how much more than predicted a source shows that was left out: the shrunk mean over sources, in log."""
-    weights = _equal_weights(rows)
-    residual = np.where(rows.evidence.is_peak, rows.evidence.target - left.mean, 0.0)
-    return float((weights * residual).sum() / (weights.sum() + SHIFT_PRIOR_SOURCES))
+def stranger_shift(residual: FloatArray, weights: FloatArray) -> float:
+    """Return how much more than predicted a source shows that was left out, in log, shrunk towards nothing.
+
+    Parameters
+    ----------
+    residual : ndarray, shape (n,)
+        Measured less predicted log memory without the row's source.
+    weights : ndarray, shape (n,)
+        Of the rows in the mean, each source's summing to 1; 0 where no peak was published.
+    """
+    plausible = residual.clip(-LARGEST_STRANGER_RESIDUAL, LARGEST_STRANGER_RESIDUAL)
+    return float((weights * plausible).sum() / (weights.sum() + SHIFT_PRIOR_SOURCES))
 
 
 def _interval_factor(posterior: Posterior, rows: TrainingRows, left: LeftOut, weights: FloatArray) -> float:

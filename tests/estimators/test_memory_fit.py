@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from surrogate.estimators.memory_model_fit import Evidence, fit_posterior, jacobian, leave_out, row_factors, row_terms
 from surrogate.estimators.memory_model_items import ITEM_EFFECT, NUM_EFFECTS, NUM_ITEMS, effect_shares, seen_items
 from surrogate.estimators.memory_model_posterior import log_peak
+from surrogate.estimators.memory_model_training import LARGEST_STRANGER_RESIDUAL, SHIFT_PRIOR_SOURCES, stranger_shift
 from surrogate.estimators.oom import fit_recalibration, oom_margin, oom_probability
 from surrogate.estimators.oom_trees import FEATURES, OomTrees
 
@@ -135,3 +136,10 @@ def test_trees_mend_a_known_blind_spot_and_keep_the_order() -> None:
     raised[:, FEATURES.index("log_micro_batch_size")] += 1.0
     assert (trees.correct(raised, probability) >= corrected - 1e-6).all()
     np.testing.assert_array_equal(OomTrees.from_bytes(trees.to_bytes()).correct(features, probability), corrected)
+
+
+def test_a_source_that_no_other_explains_does_not_shift_all_strangers() -> None:
+    weights = np.array([0.5, 0.5, 1.0, 0.0])
+    usual, astray = (stranger_shift(np.array([0.2, 0.4, last, 9.0]), weights) for last in (0.3, 14.5))
+    assert usual == pytest.approx((0.3 + 0.3) / (2 + SHIFT_PRIOR_SOURCES))
+    assert astray == pytest.approx((0.3 + LARGEST_STRANGER_RESIDUAL) / (2 + SHIFT_PRIOR_SOURCES))
