@@ -50,15 +50,19 @@ def test_a_site_keeps_its_family(run_cli, own_runs, model_dir: Path):
 
 
 def test_a_prediction_is_matched_with_later_runs_only(run_cli, own_runs, plan_file: Path):
-    assert run_cli("site", "add", "mine", own_runs(before=4.0))[0] == 0
+    usual = json.loads(run_cli("predict", plan_file, "--json")[1])[0]["step_time_s"]
+    assert run_cli("site", "add", "mine", own_runs(before=usual))[0] == 0
     code, out, err = run_cli("predict", plan_file, "--site", "mine", "--record")
     elsewhere = f"sqlite:///{plan_file.parent}/elsewhere.db"
     assert run_cli("predict", plan_file, "--site", "mine", "--record", "--tracking-uri", elsewhere)[0] == 0
     assert code == 0, err
     assert "recorded as" in out
-    again = json.loads(run_cli("site", "add", "mine", own_runs(before=4.0), "--json")[1])
+    again = json.loads(run_cli("site", "add", "mine", own_runs(before=usual), "--json")[1])
     assert again["matched_predictions"] == 0
-    assert "1 recorded predictions matched" in run_cli("site", "add", "mine", own_runs(before=4.0, after=4.1))[1]
+    assert (
+        "1 recorded predictions matched"
+        in run_cli("site", "add", "mine", own_runs(before=usual, after=1.02 * usual))[1]
+    )
     record = json.loads(run_cli("site", "show", "mine", "--json")[1])["track_record"]
     assert (record["recorded"], record["matched"], record["items"][0]["run_id"]) == (1, 1, "after")
     shown = run_cli("site", "show", "mine")[1]
