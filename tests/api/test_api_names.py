@@ -29,5 +29,5 @@ def test_predicting_imports_no_evaluation_and_no_plots():
 
 
 def test_any_other_name_is_an_attribute_error():
-    with pytest.raises(AttributeError, match=r"module 'surrogate\.api' has no attribute 'nobody'"):
+    with pytest.raises(AttributeError, match="nobody"):
         _ = api.nobody
