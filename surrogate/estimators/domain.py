@@ -9,8 +9,8 @@ from surrogate.features.knobs import KNOBS
 from surrogate.features.workload import PreparedRuns
 
 FAR_SIMILARITY = 0.6
-"""Kernel similarity to the nearest measured run below which a configuration counts as far: about 5 in knob space,
-a factor of e in five sizes at once, or of 150 in one."""
+"""Kernel similarity to the nearest measured run below which a configuration counts as far: about 5 as knobs count
+between publishers, a factor of e in 25 sizes at once, or of 150 in one."""
 _BOUNDED_SIZES = (
     "num_layers",
     "hidden_size",

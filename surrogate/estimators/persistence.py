@@ -28,7 +28,7 @@ from surrogate.features.levels import SiteLevels
 from surrogate.features.ratios import FEATURES
 from surrogate.files import write_bytes_atomically
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 HEADER = "hybrid.json"
 TREES = "residual.ubj"
 ARRAYS = "arrays.npz"

@@ -103,9 +103,11 @@ def _covariance(
     total: FloatArray = (one.jacobian * LOG_SD**2) @ other.jacobian.T
     total *= np.take(shared.slopes, shared.other_codes, axis=1)[shared.codes]
     total += np.take(shared.offsets, shared.other_codes, axis=1)[shared.codes]
-    distance2 = squared_distances(one.knobs, other.knobs)
-    for block in blocks_of_equal_names(one.levels.publisher_family, other.levels.publisher_family):
-        total[block] += scales.site_smooth**2 * np.exp(distance2[block] * (-0.5 / scales.site_smooth_length**2))
+    for rows, columns in blocks_of_equal_names(one.levels.publisher_family, other.levels.publisher_family):
+        distance2 = squared_distances(one.knobs[rows.ravel()], other.knobs[columns.ravel()])
+        total[rows, columns] += scales.site_smooth**2 * np.exp(distance2 * (-0.5 / scales.site_smooth_length**2))
+    factors = scales.knob_factors
+    distance2 = squared_distances(one.knobs * factors, other.knobs * factors)
     distance2 *= -0.5 / scales.smooth_length**2
     similarity = np.exp(distance2, out=distance2)
     similarity *= scales.smooth**2

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from surrogate.analytic.coefficients import LOG_SD, LOG_TEXTBOOK
 from surrogate.analytic.step_terms import StepTerms
 from surrogate.analytic.workload import FloatArray
+from surrogate.features.knobs import KNOBS
 from surrogate.features.levels import SiteLevels
 
 _LARGEST_SHIFT = 3.0
@@ -29,7 +30,7 @@ class EffectScales:
         default_factory=lambda: {
             "global": 1.0,
             "stack": 0.5,
-            "accelerator_family": 0.35,
+            "accelerator_family": 0.7,
             "expert_shape": 0.3,
             "publisher_family": 0.25,
             "release": 0.25,
@@ -45,8 +46,24 @@ class EffectScales:
             "release": 0.045,
         }
     )
-    smooth: float = 0.18
+    smooth: float = 0.25
     smooth_length: float = 5.0
+    smooth_factors: dict[str, float] = field(
+        default_factory=lambda: {
+            "num_experts": 2.5,
+            "fused_dispatch": 2.5,
+            "selective_recompute": 2.5,
+            "peak_flops_per_s": 2.5,
+            "micro_batch_size": 0.5,
+            "num_microbatches": 0.5,
+            "vp": 0.0,
+            "fp8": 0.0,
+            "fp4": 0.0,
+            "mxfp8": 0.0,
+        }
+    )
+    """What knobs count in distances between publishers, where not 1: what the physics gets wrong is shared by models,
+    kernels and generations of accelerators, hardly by batches."""
     site_smooth: float = 0.1
     site_smooth_length: float = 2.0
     stack_memory_years: float = 3.0
@@ -55,6 +72,11 @@ class EffectScales:
     """Of a publisher's variances: three times their standard deviation."""
     publisher_width: dict[str, float] = field(default_factory=dict)
     """Factor on the variances of publisher and release of families that lie farther out than others; learnt."""
+
+    @property
+    def knob_factors(self) -> FloatArray:
+        """The `smooth_factors` of all knobs, shape (d,)."""
+        return np.array([self.smooth_factors.get(name, 1.0) for name in KNOBS])
 
     def widths(self, families: NDArray[np.object_]) -> FloatArray:
         """Return the `publisher_width` of each family, 1 where it has none, shape (n,)."""

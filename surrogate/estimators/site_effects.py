@@ -297,7 +297,7 @@ class SiteEffects:
         s = self.scales
         weights = (s.smooth**2 * self.alpha_).astype(np.float32)
         correction, similarity = np.empty(len(knobs)), np.empty(len(knobs))
-        for rows, kernel in similarity_blocks(knobs, self.knobs_, s.smooth_length):
+        for rows, kernel in similarity_blocks(knobs * s.knob_factors, self.knobs_ * s.knob_factors, s.smooth_length):
             correction[rows] = kernel @ weights
             similarity[rows] = kernel.max(axis=1)
         local = np.zeros(len(knobs))

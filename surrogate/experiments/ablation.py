@@ -95,6 +95,7 @@ VARIANTS: Final[Mapping[str, MethodFactory]] = {
     "... and without publishers and releases": _effects(without_levels(*_SITES)),
     "... and without any site effect": _effects(without_levels("stack", "accelerator_family", "expert_shape", *_SITES)),
     "... and one factor per site, not coefficients": _effects(_one_factor_per_site),
+    "... and all knobs alike between publishers": _effects(lambda scales: replace(scales, smooth_factors={})),
     "... and without smooth terms": _effects(lambda scales: replace(scales, smooth=0.0, site_smooth=0.0)),
     "textbook coefficients": METHODS["analytic, textbook"],
 }

@@ -39,14 +39,15 @@ KNOBS = (
     "ep_overlap",
     "cuda_graphs",
     "fused_dispatch",
+    "peak_flops_per_s",
 )
 OTHER_DEVICE = 2.0
-"""Distance added between accelerators: as much as a factor of 7 in one size."""
+"""Distance added between accelerators, beside that of their peaks: as much as a factor of 7 in one size."""
 _SMALLEST = 1e-9
 
 
 def knob_matrix(prepared: PreparedRuns) -> FloatArray:
-    """Return the knobs of n rows in the order of `KNOBS`, shape (n, 27)."""
+    """Return the knobs of n rows in the order of `KNOBS`, shape (n, 28)."""
     w = prepared.workload
     sizes = (
         w.num_layers,
@@ -81,4 +82,5 @@ def knob_matrix(prepared: PreparedRuns) -> FloatArray:
     )
     columns = [np.log(np.maximum(size, _SMALLEST)) for size in sizes]
     columns += [np.asarray(setting, dtype=np.float64) for setting in settings]
+    columns += [np.log(w.peak_16bit_flops_per_s)]
     return np.stack(columns, axis=1)

@@ -29,6 +29,7 @@ from surrogate.search.preparation import CandidatePreparer
 _SETTINGS: Final = ("full_recompute", "sequence_parallel", "selective_recompute")
 _SETTING_KNOBS: Final = np.array([KNOBS.index(name) for name in _SETTINGS])
 _LAYOUT_KNOBS: Final = np.array([position for position in range(len(KNOBS)) if position not in set(_SETTING_KNOBS)])
+_NO_FACTORS: Final[FloatArray] = np.ones(len(KNOBS))
 _SLACK: Final = 1e-4
 """Rounding of the kernel sums, in log time."""
 _COVERAGE: Final = 0.9
@@ -125,7 +126,9 @@ class HybridStepTime:
         scales = effects.scales
         base = log_step_time(terms, site.point)
         slope = (log_step_time(terms, site.ahead) - base) / SLOPE_STEP
-        smooth = scales.smooth**2 * grid.kernel_sum(effects.knobs_, effects.alpha_, scales.smooth_length)
+        smooth = scales.smooth**2 * grid.kernel_sum(
+            effects.knobs_, effects.alpha_, scales.smooth_length, factors=scales.knob_factors
+        )
         if site.own_rows.any():
             own = site.own_rows
             local = grid.kernel_sum(effects.knobs_[own], effects.alpha_[own], scales.site_smooth_length)
@@ -187,10 +190,15 @@ class _Grid:
         settings, setting_of = _distinct(knobs[:, _SETTING_KNOBS])
         return cls(layouts=layouts, settings=settings, layout_of=layout_of, setting_of=setting_of)
 
-    def kernel_sum(self, measured: FloatArray, weights: FloatArray, length: float) -> FloatArray:
-        """Return ``sum_i weights_i exp(-|x - z_i|^2 / 2 length^2)`` for each candidate, shape (n,)."""
-        of_layout = weights * _kernel(self.layouts, measured[:, _LAYOUT_KNOBS], length)
-        of_setting = _kernel(self.settings, measured[:, _SETTING_KNOBS], length)
+    def kernel_sum(
+        self, measured: FloatArray, weights: FloatArray, length: float, factors: FloatArray = _NO_FACTORS
+    ) -> FloatArray:
+        """Return ``sum_i weights_i exp(-|x - z_i|^2 / 2 length^2)`` for each candidate, shape (n,).
+
+        Knobs are multiplied by `factors`, shape (d,).
+        """
+        of_layout = weights * _kernel(self.layouts, measured[:, _LAYOUT_KNOBS], length, factors[_LAYOUT_KNOBS])
+        of_setting = _kernel(self.settings, measured[:, _SETTING_KNOBS], length, factors[_SETTING_KNOBS])
         sums: FloatArray = (of_layout @ of_setting.T)[self.layout_of, self.setting_of]
         return sums
 
@@ -204,7 +212,8 @@ def _distinct(rows: FloatArray) -> tuple[FloatArray, IntArray]:
     return unique, runs
 
 
-def _kernel(one: FloatArray, other: FloatArray, length: float) -> FloatArray:
+def _kernel(one: FloatArray, other: FloatArray, length: float, factors: FloatArray) -> FloatArray:
+    one, other = one * factors, other * factors
     distance2 = (one**2).sum(axis=1)[:, None] + (other**2).sum(axis=1)[None, :] - 2.0 * one @ other.T
     kernel: FloatArray = np.exp(np.maximum(distance2, 0.0) * (-0.5 / length**2))
     return kernel

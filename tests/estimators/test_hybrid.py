@@ -12,6 +12,7 @@ import pytest
 from surrogate.errors import InputError, UnknownNameError
 from surrogate.estimators.hybrid import PARTS, HybridPredictor, prepare_table
 from surrogate.estimators.residual_model import LARGEST_RESIDUAL
+from surrogate.features import knob_matrix, prepare_runs
 
 REQUIRED = [
     "num_layers", "hidden_size", "num_heads", "seq_len", "accelerator", "num_gpus", "global_batch_size", "tp", "pp",
@@ -231,11 +232,12 @@ class TestEvidence:
         nearest = next(one for one in told.nearest_runs(mine, k=3)[0] if one["run_id"] == "mine-1")
         assert nearest["predicted_step_time_s"] == pytest.approx(hybrid.predict(mine)[0], rel=1e-6)
 
-    def test_another_accelerator_is_two_away(self, hybrid, measured_runs):
+    def test_another_accelerator_is_two_and_its_peak_away(self, hybrid, measured_runs):
         row = measured_runs[measured_runs.accelerator == "A100-80GB"].iloc[[0]]
         same, other = hybrid.nearest_runs(pd.concat([row, row.assign(accelerator="H100-PCIe")]), k=1)
         assert same[0]["distance"] == pytest.approx(0.0, abs=1e-5)
-        assert other[0]["distance"] == pytest.approx(2.0, abs=0.01)
+        peaks = knob_matrix(prepare_runs(pd.concat([row, row.assign(accelerator="H100-PCIe")])))[:, -1]
+        assert other[0]["distance"] == pytest.approx(2.0 + np.diff(peaks)[0], abs=0.01)
 
 
 class TestFit:

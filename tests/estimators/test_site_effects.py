@@ -18,6 +18,7 @@ from surrogate.estimators.kernels import similarity_blocks, squared_distances
 from surrogate.estimators.site_data import SharedPoints, SiteData
 from surrogate.estimators.site_effects import SiteEffects
 from surrogate.estimators.sites import LEVELS, distinct_sites
+from surrogate.features.knobs import KNOBS
 from surrogate.features.levels import UNKNOWN, SiteLevels
 
 
@@ -55,6 +56,7 @@ def full_covariance(effects: SiteEffects) -> NDArray[np.float64]:
         if level == "publisher_family":
             near = cdist(effects.knobs_, effects.knobs_, "sqeuclidean")
             total += same * s.site_smooth**2 * np.exp(-0.5 * near / s.site_smooth_length**2)
+            near = cdist(effects.knobs_ * s.knob_factors, effects.knobs_ * s.knob_factors, "sqeuclidean")
             total += s.smooth**2 * np.exp(-0.5 * near / s.smooth_length**2)
     return total + np.diag(noise_variance(effects))
 
@@ -190,6 +192,18 @@ class TestSharing:
         weights = effects.match("stack", levels, aged)[0]
         assert weights == pytest.approx([1.0, np.exp(-3 / effects.scales.stack_memory_years)] * 1 + [weights[1]])
         assert (effects.match("publisher_family", levels, aged) == 1.0).all()
+
+    def test_strangers_share_more_across_batches_than_across_generations_of_accelerators(self, effects):
+        row = effects.rows.take(0, 1)._replace(levels=anonymous(effects.levels_.take(np.array([0]))))
+
+        def shared_after(knob: str) -> float:
+            moved = row.knobs.copy()
+            moved[0, KNOBS.index(knob)] += 1.0
+            return float(effects.covariance(row, row._replace(knobs=moved))[0, 0])
+
+        device, other, batch, precision = map(shared_after, ("peak_flops_per_s", "tp", "num_microbatches", "fp8"))
+        assert device < other < batch < precision
+        assert precision == pytest.approx(float(effects.covariance(row, row)[0, 0]))
 
     def test_knowledge(self, effects):
         known = effects.levels_.take(np.array([0]))
