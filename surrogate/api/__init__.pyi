@@ -24,11 +24,11 @@ from .predictor import Predictor as Predictor
 from .predictor import Site as Site
 from .predictor import load_predictor as load_predictor
 from .site_assessment import make_site as make_site
-from .sites import SitePack as SitePack
+from .site_files import SitePack as SitePack
+from .site_files import joined_runs as joined_runs
+from .site_files import load_site as load_site
+from .site_files import save_site as save_site
 from .sites import choose_site as choose_site
-from .sites import joined_runs as joined_runs
-from .sites import load_site as load_site
-from .sites import save_site as save_site
 from .table_prediction import TablePredictions as TablePredictions
 from .table_prediction import predict_table as predict_table
 from .training import TrainResult as TrainResult

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from surrogate.api.predictor import Predictor, Site
-from surrogate.api.sites import named_runs, shared_site
+from surrogate.api.site_files import named_runs
+from surrogate.api.sites import shared_site
 from surrogate.derive import load_runs
 from surrogate.errors import InputError, UnknownNameError
 

@@ -13,7 +13,7 @@ from scipy.linalg import cho_solve
 
 from surrogate.analytic.coefficients import LOG_SD, NAMES
 from surrogate.api.predictor import Predictor, Site
-from surrogate.api.sites import SitePack, named_runs
+from surrogate.api.site_files import SitePack, named_runs
 from surrogate.errors import InputError, UnknownNameError
 from surrogate.features.levels import site_levels
 from surrogate.features.workload import prepare_runs

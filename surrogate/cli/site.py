@@ -51,7 +51,7 @@ def add(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Lay a site's own runs over the predictor; runs of the same site that were added before stay."""
     from surrogate import api
-    from surrogate.api.sites import site_file
+    from surrogate.api.site_files import site_file
 
     file = site_file(name)
     predictor = api.load_predictor(model_dir)
@@ -80,7 +80,7 @@ def show(
 ) -> None:
     """Show what a site's runs taught, how its recorded predictions fared, and whether it drifts."""
     from surrogate import api
-    from surrogate.api.sites import site_file
+    from surrogate.api.site_files import site_file
 
     file = site_file(name)
     pack = api.load_site(file)

@@ -11,7 +11,8 @@ import pytest
 from surrogate import api
 from surrogate.api.predictor import Site
 from surrogate.api.site_assessment import assess_site, left_out_errors, make_site
-from surrogate.api.sites import named_runs, site_file, with_pack
+from surrogate.api.site_files import named_runs, site_file
+from surrogate.api.sites import with_pack
 from surrogate.derive import derive_columns, load_runs
 from surrogate.errors import FileFormatError, InputError, UnknownNameError
 from surrogate.plan import load_plan, plans_to_frame
