@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Record = Mapping[Hashable, Any]
 UNKNOWN: Final = "-"
+_WORST_SOURCES: Final = 3
 _MARKS: Final = {"better": "+", "not worse": " ", "worse": "!"}
 _SHORT_SLICES: Final = {
     "A100 sweeps": "sweeps",
@@ -51,6 +52,8 @@ def print_evaluation(evaluation: Evaluation) -> None:
         screen.print(f"+ {first} is better, ! worse: beyond a 95 % bootstrap over publisher families, on shared rows\n")
     screen.print(f"{first}: MAPE over rows by part of the runs")
     screen.print(slice_table(evaluation, first))
+    screen.print(f"{first}: sources with the largest mean |log error|")
+    screen.print(largest_errors_table(evaluation, first))
 
 
 def error_table(evaluation: Evaluation, method: str) -> Table:
@@ -131,6 +134,17 @@ def slice_table(evaluation: Evaluation, method: str) -> Table:
     ]
     header = ("protocol", *(_SHORT_SLICES.get(name, name) for name in parts))
     return plain_table(header, rows)
+
+
+def largest_errors_table(evaluation: Evaluation, method: str) -> Table:
+    """Return the table of the sources that a method errs most on, by protocol."""
+    worst = evaluation.largest_errors(method, _WORST_SOURCES)
+    rows = []
+    for key, part in worst.groupby(["protocol", "variant"], sort=False):
+        sources = part.to_dict(orient="records")
+        shown = [f"{source['source']} {number(source['mean_abs_log_error'], '{:.2f}')}" for source in sources]
+        rows.append([question(*key), ", ".join(shown)])
+    return plain_table(("protocol", "worst first"), rows, texts=2)
 
 
 def question(protocol: object, variant: object) -> str:

@@ -45,6 +45,33 @@ class Evaluation:
         keys = [*QUESTION, "method"]
         return whole.merge(self.rankings[[*keys, "spearman", "regret"]], on=keys, how="left", validate="one_to_one")
 
+    def largest_errors(self, method: str = HYBRID, count: int = 8) -> pd.DataFrame:
+        """Return the sources that a method errs most on, worst first within each protocol and variant.
+
+        Parameters
+        ----------
+        method : str
+            As in `predictions`.
+        count : int
+            Sources of each protocol and variant.
+
+        Returns
+        -------
+        DataFrame
+            With `protocol`, `variant`, `source`, `rows`, `mean_abs_log_error` and `mean_log_error`.
+        """
+        own = self.predictions[self.predictions["method"] == method]
+        own = own.assign(abs_log_error=own["log_error"].abs())
+        by_source = own.groupby([*QUESTION, "source"], sort=False).agg(
+            rows=("run_id", "nunique"),
+            mean_abs_log_error=("abs_log_error", "mean"),
+            mean_log_error=("log_error", "mean"),
+        )
+        order = by_source.sort_values("mean_abs_log_error", ascending=False).groupby(QUESTION, sort=False)
+        worst = order.head(count).reset_index()
+        asked = own.drop_duplicates(QUESTION)[QUESTION]
+        return asked.merge(worst, on=QUESTION, validate="one_to_many")
+
     def to_dict(self) -> dict[str, Any]:
         """Return all tables but the predictions as lists of records; missing figures are None."""
         return {
@@ -52,6 +79,7 @@ class Evaluation:
             "scores": records(self.scores),
             "rankings": records(self.rankings),
             "comparisons": records(self.comparisons),
+            "largest_errors": records(self.largest_errors(str(self.scores["method"].iloc[0]))),
         }
 
     def figure(

@@ -10,7 +10,6 @@ import pandas as pd
 from surrogate.evaluation import Evaluation
 from surrogate.experiments.goals import goal_table
 
-LARGEST_ERRORS: Final = 8
 _MARKS: Final = {"better": " +", "not worse": "", "worse": " !"}
 _IN_PERCENT: Final = ("mape", "median_ape", "p90_ape", "source_mape", "coverage", "source_coverage", "regret")
 
@@ -92,15 +91,12 @@ def parts_table(evaluation: Evaluation, method: str) -> str:
 
 def largest_errors_table(evaluation: Evaluation, method: str) -> str:
     """Return the sources with the largest mean absolute log error by protocol, and their bias."""
-    own = evaluation.predictions[evaluation.predictions["method"] == method]
-    own = own.assign(size=own["log_error"].abs())
+    worst = evaluation.largest_errors(method)
     rows = []
-    for (protocol, variant), part in own.groupby(["protocol", "variant"], sort=False):
-        by_source = part.groupby("source").agg(error=("size", "mean"), bias=("log_error", "mean"))
-        worst = by_source.sort_values("error", ascending=False).head(LARGEST_ERRORS)
+    for (protocol, variant), part in worst.groupby(["protocol", "variant"], sort=False):
         names = [
-            f"{name} {row.error:.2f} ({row.bias:+.2f})"
-            for name, row in zip(worst.index, worst.itertuples(), strict=True)
+            f"{row['source']} {row['mean_abs_log_error']:.2f} ({row['mean_log_error']:+.2f})"
+            for row in part.to_dict(orient="records")
         ]
         rows.append((f"{protocol} {variant}".strip(), ", ".join(names)))
     return markdown_table(("protocol", "source: mean abs log error (bias)"), rows)

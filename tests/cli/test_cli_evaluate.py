@@ -50,7 +50,14 @@ def run(*arguments: object):
 def test_tables_name_protocols_and_baselines(runs_file):
     result = run(runs_file, "--protocol", "random", "--protocol", "new-site")
     assert result.exit_code == 0, result.output
-    for words in ("random", "new-site", "own MFU", "90 % intervals", "MAPE with equal weight per source"):
+    for words in (
+        "random",
+        "new-site",
+        "own MFU",
+        "90 % intervals",
+        "MAPE with equal weight per source",
+        "worst first",
+    ):
         assert words in result.output
 
 

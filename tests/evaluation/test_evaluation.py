@@ -65,9 +65,23 @@ def test_slices_partition_where_they_should(evaluation):
     assert rows["settings unknown"] == 216
 
 
+def test_largest_errors_come_worst_first_within_each_question(evaluation):
+    worst = evaluation.largest_errors("mean", count=2)
+    for question, part in worst.groupby(["protocol", "variant"]):
+        assert len(part) <= 2
+        assert part["mean_abs_log_error"].is_monotonic_decreasing
+        rows = evaluation.predictions[evaluation.predictions["method"] == "mean"]
+        rows = rows[(rows["protocol"] == question[0]) & (rows["variant"] == question[1])]
+        by_source = rows["log_error"].abs().groupby(rows["source"]).mean()
+        assert part["mean_abs_log_error"].iloc[0] == pytest.approx(by_source.max())
+        assert part["source"].iloc[0] == by_source.idxmax()
+        assert part["rows"].iloc[0] == rows.loc[rows["source"] == by_source.idxmax(), "run_id"].nunique()
+    assert set(worst["protocol"]) == set(evaluation.predictions["protocol"])
+
+
 def test_json_holds_no_nan(evaluation):
     text = json.dumps(evaluation.to_dict(), allow_nan=False)
-    assert set(json.loads(text)) == {"random_state", "scores", "rankings", "comparisons"}
+    assert set(json.loads(text)) == {"random_state", "scores", "rankings", "comparisons", "largest_errors"}
 
 
 def test_the_same_seed_gives_the_same_predictions_in_one_process_or_two(runs):
