@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from surrogate.estimators.intervals import equal_weights
+from surrogate.analytic.workload import FloatArray
 from surrogate.estimators.site_data import EffectScales, SiteData
 from surrogate.estimators.site_effects import SiteEffects
 
@@ -22,8 +22,8 @@ ROWS_PER_SOURCE: Final = 25
 """Diverse rows of a source that take part in the choice: as telling as all, at a third of the time."""
 MIN_FAMILIES: Final = 8
 """With fewer publishers nothing is chosen: their mean error says little about the next one."""
-SMALLEST_GAIN: Final = 0.01
-"""Of the mean log of the errors: a choice that brings less is left at the round value."""
+BEYOND_LUCK: Final = 2.0
+"""Standard errors over publishers by which a choice must make errors smaller; otherwise the round value stays."""
 DIRECTIONS: Final[tuple[tuple[str, ...], ...]] = (
     ("smooth",),
     ("site_smooth",),
@@ -59,26 +59,32 @@ def select_scales(data: SiteData, groups: NDArray[np.int64], start: EffectScales
         return best
     effects = SiteEffects(best).fit(data, groups)
     best = effects.scales
-    error = _mean_log_error(effects, groups)
+    errors = _publishers_errors(effects, groups)
     for direction in DIRECTIONS:
         for factor in (0.5, 2.0):
             other = copy(effects)
             other.scales = _scaled(best, direction, factor)
             other.condition()
-            other_error = _mean_log_error(other, groups)
-            if other_error < error - SMALLEST_GAIN:
-                best, error = other.scales, other_error
+            other_errors = _publishers_errors(other, groups)
+            if _is_better(other_errors, errors):
+                best, errors = other.scales, other_errors
                 break
     return best
 
 
-def _mean_log_error(effects: SiteEffects, groups: NDArray[np.int64]) -> float:
-    """Return the logarithm of the mean absolute error, releases weighing alike, averaged over what is left out."""
+def _publishers_errors(effects: SiteEffects, groups: NDArray[np.int64]) -> FloatArray:
+    """Return each publisher's mean absolute error, releases weighing alike, by what is left out, shape (3, p)."""
     levels = effects.levels_
     groupings = [pd.factorize(names)[0] for names in (levels.publisher_family, levels.release)]
-    weights = equal_weights(levels.release)
-    errors = effects.left_out_of_each([*groupings, groups])
-    return float(np.mean([np.log(np.average(np.abs(error), weights=weights)) for error in errors]))
+    errors = pd.DataFrame(effects.left_out_of_each([*groupings, groups])).T.abs()
+    by_release = errors.groupby([levels.publisher_family, levels.release]).mean()
+    return by_release.groupby(level=0).mean().to_numpy().T
+
+
+def _is_better(errors: FloatArray, than: FloatArray) -> bool:
+    """Return whether publishers' errors are smaller by more than the luck of which publishers there are."""
+    gain = ((than - errors) / than.mean(axis=1, keepdims=True)).mean(axis=0)
+    return bool(gain.mean() > BEYOND_LUCK * gain.std(ddof=1) / np.sqrt(len(gain)))
 
 
 def _scaled(scales: EffectScales, direction: tuple[str, ...], factor: float) -> EffectScales:

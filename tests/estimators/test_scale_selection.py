@@ -29,7 +29,7 @@ def test_every_scale_is_a_half_the_whole_or_the_double_of_where_it_started(some)
         assert scale_of(chosen, direction) / scale_of(start, direction) in (0.5, 1.0, 2.0)
 
 
-@pytest.mark.parametrize("direction", [("smooth",), ("site_smooth",), ("offsets", "publisher_family", "release")])
+@pytest.mark.parametrize("direction", [("smooth",), ("coefficients", "stack"), ("coefficients", "accelerator_family")])
 def test_a_scale_far_too_large_is_halved(some, direction):
     name, *levels = direction
     value = getattr(EffectScales(), name)
@@ -37,6 +37,13 @@ def test_a_scale_far_too_large_is_halved(some, direction):
     wild = replace(EffectScales(), **{name: far})
     chosen = select_scales(some, np.arange(len(some)), wild)
     assert scale_of(chosen, direction) == 0.5 * scale_of(wild, direction)
+
+
+def test_what_may_be_luck_changes_nothing(some):
+    """Half of the doubled scale errs less on average, but not by two standard errors over publishers."""
+    start = EffectScales()
+    doubled = replace(start, coefficients=start.coefficients | {"stack": 2.0 * start.coefficients["stack"]})
+    assert select_scales(some, np.arange(len(some)), doubled).coefficients["stack"] == doubled.coefficients["stack"]
 
 
 def test_few_publishers_choose_nothing(some):
